@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# `make demo` and `make test` need only Python 3.10 or newer with venv and pip,
+# make, and (for the compiled engine) a C++ compiler. Both make the environment
+# on first use.
+
+PYTHON ?= python3
+VENV ?= .venv
+OLDEST_VENV ?= .venv-oldest
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+OLDEST_BIN := $(OLDEST_VENV)/bin
+# Errors are shown; progress and warnings are not.
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check --no-input
+BUILD_TOOLS := scikit-build-core cmake ninja
+NATIVE := $(shell find kernels -type f \
+	\( -name '*.h' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
+BUILD_INPUTS := pyproject.toml CMakeLists.txt \
+	$(shell find kernels -type f ! -name '*.md' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test test-slow test-all test-oldest lint format \
+	golden bench clean
+
+help:  ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' \
+		$(MAKEFILE_LIST)
+
+install: $(VENV)/.installed  ## Make .venv with the pinned dependencies.
+
+demo: $(VENV)/.installed  ## Train the Mauna Loa CO2 model; write demo.png.
+	@$(BIN)/python examples/mauna_loa.py
+
+test: $(VENV)/.installed  ## Run the tests on the newest versions.
+	@$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-slow: $(VENV)/.installed  ## Run only the slow tests.
+	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+test-all: $(VENV)/.installed  ## Run all tests, slow ones too.
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-oldest: $(OLDEST_VENV)/.installed  ## Run the tests on the oldest versions.
+	@$(OLDEST_BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed  ## Run ruff, mypy and clang-format, changing nothing.
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet --diff .
+	@$(BIN)/mypy
+	@$(if $(NATIVE),$(BIN)/clang-format --dry-run -Werror $(NATIVE))
+
+format: $(VENV)/.installed  ## Put the code in the project's form.
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+	@$(if $(NATIVE),$(BIN)/clang-format -i $(NATIVE))
+
+golden: $(VENV)/.installed  ## Rewrite the golden list of public names.
+	@$(BIN)/python -m tests.update_golden
+
+bench: $(VENV)/.installed  ## Time prediction; write benchmarks/results.
+	@$(BIN)/python benchmarks/bench_predict.py
+
+clean:  ## Remove environments, builds and caches.
+	@rm -rf $(VENV) $(OLDEST_VENV) build dist _skbuild *.egg-info demo.png \
+		.mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An environment is up to date when its stamp is newer than what it was made
+# from. The dependencies and the package have a stamp each, so that a change in
+# the sources rebuilds the package alone.
+$(VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
+$(OLDEST_VENV)/.dependencies: CONSTRAINTS := requirements/oldest.txt
+$(VENV)/.installed: CONSTRAINTS := requirements/newest.txt
+$(OLDEST_VENV)/.installed: CONSTRAINTS := requirements/oldest.txt
+$(VENV)/.dependencies: requirements/newest.txt
+$(OLDEST_VENV)/.dependencies: requirements/oldest.txt
+
+%/.dependencies:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+		echo "Python 3.10 or newer is needed. Received: `$(PYTHON) --version`." \
+			"Name another with 'make PYTHON=/path/to/python3'." >&2; exit 1; }
+	@echo "Making $(@D) with the versions of $(CONSTRAINTS) (minutes, once) ..."
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python $(PIP_INSTALL) -c $(CONSTRAINTS) $(BUILD_TOOLS)
+	@touch $@
+
+%/.installed: %/.dependencies $(BUILD_INPUTS)
+	@echo "Installing keras_bayesdrop into $(@D) ..."
+	@PATH="$(CURDIR)/$(@D)/bin:$$PATH" $(@D)/bin/python $(PIP_INSTALL) \
+		-c $(CONSTRAINTS) --no-build-isolation -e '.[dev,examples,plots]'
+	@touch $@

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of `x`: checked before use, handed out in bounded batches."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bayesdrop import _keras
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.errors import NonFiniteError
+
+_ROWS_NAMED = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Some rows of `x`.
+
+    Attributes:
+        first_row: Index in `x` of the first.
+        inputs: Structure of tensors [rows, ...].
+        num_rows: How many there are.
+    """
+
+    first_row: int
+    inputs: Any
+    num_rows: int
+
+
+def count_rows(x: Any) -> int | None:
+    """Returns the number of rows of arrays, or `None` for a stream."""
+    if not _keras.is_random_access(x):
+        return None
+    return len(keras.tree.flatten(x)[0])
+
+
+def check_arrays(x: Any) -> None:
+    """Raises for arrays that are empty, uneven, or hold NaN or infinity."""
+    leaves = [np.asarray(leaf) for leaf in keras.tree.flatten(x)]
+    lengths = [len(leaf) if leaf.ndim else 0 for leaf in leaves]
+    if any(leaf.ndim == 0 for leaf in leaves):
+        shape = [leaf.shape for leaf in leaves]
+        raise BayesdropError(
+            "`x` has no batch axis. Expected arrays of shape [rows, ...]. "
+            f"Received: shapes {shape}"
+        )
+    if len(set(lengths)) > 1:
+        raise BayesdropError(
+            "The arrays of `x` differ in length. Expected the same number of "
+            f"rows in each. Received: {lengths} rows"
+        )
+    if lengths[0] == 0:
+        raise BayesdropError(
+            "`x` is empty. Expected at least one row. Received: shapes "
+            f"{[leaf.shape for leaf in leaves]}"
+        )
+    for leaf in leaves:
+        check_finite(leaf, "the inputs `x`", 0)
+
+
+def check_finite(values: Any, what: str, first_row: int) -> None:
+    """Raises if any row holds NaN or infinity, naming the rows.
+
+    Args:
+        values: Array or tensor [rows, ...].
+        what: What the values are, for the message.
+        first_row: Index in `x` of the first row.
+    """
+    values = np.asarray(values)
+    if values.dtype.kind not in "fc":
+        return
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    bad = np.flatnonzero(~finite.reshape(len(values), -1).all(axis=1))
+    named = ", ".join(str(first_row + row) for row in bad[:_ROWS_NAMED])
+    more = ", ..." if len(bad) > _ROWS_NAMED else ""
+    raise NonFiniteError(
+        f"NaN or infinity in {what}. Expected finite numbers. Received: "
+        f"{len(bad)} bad row(s), at {named}{more}"
+    )
+
+
+def check_shapes(model: Any, inputs: Any) -> None:
+    """Raises if inputs do not have the features that a graph was built for."""
+    graph = _keras.graph_of(model)
+    if graph is None:
+        return
+    leaves = keras.tree.flatten(inputs)
+    wanted = graph.inputs
+    fits = len(leaves) == len(wanted) and all(
+        _fits(tuple(leaf.shape), tuple(spec.shape))
+        for leaf, spec in zip(leaves, wanted, strict=True)
+    )
+    if not fits:
+        raise BayesdropError(
+            f"`x` does not fit the inputs of model `{model.name}`. Expected "
+            f"shape(s) {[tuple(spec.shape) for spec in wanted]}. Received: "
+            f"{[tuple(leaf.shape) for leaf in leaves]}"
+        )
+
+
+def _fits(shape: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
+    """Whether a shape is the one wanted, up to a last axis of length one."""
+    if len(shape) == len(wanted) + 1 and shape[-1] == 1:
+        shape = shape[:-1]
+    elif len(shape) == len(wanted) - 1 and wanted[-1] == 1:
+        shape = (*shape, 1)
+    return len(shape) == len(wanted) and all(
+        want is None or size is None or size == want
+        for size, want in zip(shape[1:], wanted[1:], strict=True)
+    )
+
+
+def specs_of(x: Any) -> Any:
+    """Returns the structure of `tf.TensorSpec` of a batch of arrays."""
+
+    def spec(leaf: Any) -> tf.TensorSpec:
+        dtype = np.asarray(leaf[:1]).dtype
+        if dtype.kind == "f":
+            dtype = keras.config.floatx()
+        return tf.TensorSpec([None, *leaf.shape[1:]], dtype)
+
+    return keras.tree.map_structure(spec, x)
+
+
+def iterate(x: Any, batch_size: int, steps: int | None) -> Iterator[Batch]:
+    """Hands out the rows of `x` in order.
+
+    Args:
+        x: Whatever `keras.Model.predict` takes.
+        batch_size: Most rows a batch may have, or 0 for whatever a stream
+            hands out.
+        steps: Batches of `x` after which to stop, or `None`.
+
+    Yields:
+        Batches.
+    """
+    first_row = 0
+    for inputs in _keras.batches(x, batch_size or None, steps):
+        inputs = keras.tree.map_structure(tf.convert_to_tensor, inputs)
+        rows = int(keras.tree.flatten(inputs)[0].shape[0])
+        size = batch_size or max(rows, 1)
+        for begin in range(0, rows, size):
+            end = min(begin + size, rows)
+            part = inputs
+            if end - begin < rows:
+                part = keras.tree.map_structure(
+                    lambda leaf, b=begin, e=end: leaf[b:e], inputs
+                )
+            yield Batch(first_row + begin, part, end - begin)
+        first_row += rows

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many rows and samples go through the model at once.
+
+`batch_size` is the memory contract: no more memory is used than a forward pass
+of `batch_size` rows through the whole model takes, whatever the number of
+samples. What runs for every sample is often a small part of the model (a head
+behind a backbone), and then more samples fit into the same memory.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from keras_bayesdrop._rng import SAMPLES_PER_BLOCK
+from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.plan import Step
+
+# What a step may take when the caller does not say: large enough that calls
+# cost nothing beside arithmetic, small enough to stay near the caches.
+# Measured on 784-1200-1200-1200-1200-10, 256 rows: see benchmarks/lab.
+_AUTO_BYTES = 8 << 20
+_AUTO_ROWS = (32, 16384)
+# Counter blocks are separate ops in the compiled program: this bounds it.
+_MAX_BLOCKS = 16
+_BYTES_OF_UNKNOWN = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Geometry:
+    """The shape of one step of prediction.
+
+    Attributes:
+        tile_rows: Rows of the suffix's input at once.
+        samples: Samples of each at once: a divisor or a multiple of 16.
+    """
+
+    tile_rows: int
+    samples: int
+
+    @property
+    def num_blocks(self) -> int:
+        """Counter blocks of 16 samples that cover the samples of a step."""
+        return math.ceil(self.samples / SAMPLES_PER_BLOCK)
+
+
+def rows_per_batch(plan: Plan, batch_size: int | None) -> int:
+    """Returns how many rows of `x` to take at once."""
+    if batch_size is not None:
+        return batch_size
+    return _auto_rows(_row_bytes(plan, plan.steps))
+
+
+def choose_geometry(
+    plan: Plan,
+    batch_size: int | None,
+    num_rows: int,
+    num_samples: int,
+    shared: bool,
+) -> Geometry:
+    """Chooses rows and samples of a step.
+
+    Args:
+        plan: The plan.
+        batch_size: What the caller asked for, or `None`.
+        num_rows: Rows of the batch at hand.
+        num_samples: Samples wanted in all.
+        shared: Whether masks are shared by the rows. A step with independent
+            masks needs 16 samples to use all the noise it makes.
+
+    Returns:
+        The geometry.
+    """
+    suffix_bytes = _row_bytes(plan, plan.suffix)
+    if batch_size is None:
+        entries = _auto_rows(suffix_bytes)
+    else:
+        whole_bytes = _row_bytes(plan, plan.steps)
+        entries = batch_size * max(1, whole_bytes // suffix_bytes)
+    if shared:
+        tile_rows = min(num_rows, entries)
+    else:
+        tile_rows = min(num_rows, max(1, entries // SAMPLES_PER_BLOCK))
+    return Geometry(tile_rows, _whole_blocks(entries // tile_rows, num_samples))
+
+
+def _whole_blocks(most: int, wanted: int) -> int:
+    """Returns a multiple of 16, or a power of two below 16.
+
+    It is at most `most`, unless all samples wanted fit: then it is rounded up,
+    which costs nothing, since samples beyond the last are not computed.
+    """
+    samples = min(most, wanted)
+    if samples >= SAMPLES_PER_BLOCK:
+        blocks = samples // SAMPLES_PER_BLOCK
+        if most >= wanted:
+            blocks = math.ceil(samples / SAMPLES_PER_BLOCK)
+        return min(blocks, _MAX_BLOCKS) * SAMPLES_PER_BLOCK
+    if most >= wanted:
+        return 1 << (samples - 1).bit_length()
+    return 1 << (samples.bit_length() - 1)
+
+
+def _auto_rows(row_bytes: int) -> int:
+    low, high = _AUTO_ROWS
+    return max(low, min(high, _AUTO_BYTES // row_bytes))
+
+
+def _row_bytes(plan: Plan, steps: Sequence[Step]) -> int:
+    """Returns the bytes a row takes in the largest step.
+
+    Dimensions that are not known count as one, so a model of unknown shapes
+    gets the memory of `batch_size` rows for prefix and suffix alike.
+    """
+    largest = _BYTES_OF_UNKNOWN
+    for step in steps:
+        elements = sum(
+            math.prod(dim or 1 for dim in tuple(plan.specs[value].shape)[1:])
+            for value in (*step.inputs, *step.outputs)
+        )
+        largest = max(largest, elements * _BYTES_OF_UNKNOWN)
+    return largest

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything we use of Keras that Keras does not promise to keep.
+
+`tests/upstream` checks each assumption made here, so that a new Keras release
+fails there first and with a name.
+"""
+
+import inspect
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras.src.backend import KerasTensor
+from keras.src.models.functional import Functional
+from keras.src.trainers.data_adapters import get_data_adapter
+
+from keras_bayesdrop.errors import BackendError
+
+__all__ = ["Functional", "KerasTensor"]
+
+
+def require_tensorflow() -> None:
+    """Raises unless Keras runs on TensorFlow."""
+    backend = keras.backend.backend()
+    if backend != "tensorflow":
+        raise BackendError(
+            "keras_bayesdrop predicts with TensorFlow. Expected the Keras "
+            "backend to be 'tensorflow' (set KERAS_BACKEND=tensorflow before "
+            f"`import keras`). Received: backend='{backend}'"
+        )
+
+
+def graph_of(operation: Any) -> Functional | None:
+    """Returns the graph that `operation` runs when called, if it is one.
+
+    That is the model itself if it is Functional, the graph inside a built
+    Sequential, and `None` for anything whose `call` is its own.
+    """
+    if isinstance(operation, keras.Sequential):
+        if type(operation).call is not keras.Sequential.call:
+            return None
+        return getattr(operation, "_functional", None)
+    if isinstance(operation, Functional):
+        return operation if type(operation).call is Functional.call else None
+    return None
+
+
+def nodes_in_order(graph: Functional) -> list[Any]:
+    """Returns the nodes of a graph in the order Keras runs them."""
+    by_depth = graph._nodes_by_depth
+    return [
+        node
+        for depth in sorted(by_depth, reverse=True)
+        for node in by_depth[depth]
+        if node.operation and not node.is_input
+    ]
+
+
+def inputs_structure(graph: Functional) -> Any:
+    """Returns the structure of symbolic inputs that a graph was built from."""
+    return graph._inputs_struct
+
+
+def outputs_structure(graph: Functional) -> Any:
+    """Returns the structure of symbolic outputs, a lone output unwrapped."""
+    structure = graph._outputs_struct
+    if isinstance(structure, (list, tuple)) and len(structure) == 1:
+        return structure[0]
+    return structure
+
+
+def standardize_inputs(graph: Functional, inputs: Any) -> list[Any]:
+    """Brings inputs into the order, dtype and rank that a graph expects."""
+    return list(graph._standardize_inputs(inputs))
+
+
+def sublayers(layer: Any) -> list[Any]:
+    """Returns the layers that `layer` owns directly."""
+    return list(getattr(layer, "_layers", ()))
+
+
+def accepts_training(operation: Any) -> bool:
+    """Returns whether `operation.call` has an argument `training`."""
+    if not isinstance(operation, keras.Layer):
+        return False
+    try:
+        parameters = inspect.signature(operation.call).parameters
+    except (TypeError, ValueError):
+        return False
+    return "training" in parameters
+
+
+def get_mask(x: Any) -> Any:
+    """Returns the Keras mask of a tensor, or `None`."""
+    return getattr(x, "_keras_mask", None)
+
+
+def set_mask(x: Any, mask: Any) -> None:
+    """Attaches a Keras mask to a tensor."""
+    x._keras_mask = mask
+
+
+def batches(x: Any, batch_size: int | None, steps: int | None) -> Iterator[Any]:
+    """Iterates over what `keras.Model.predict` would accept as `x`.
+
+    Args:
+        x: Arrays, a structure of arrays, a `tf.data.Dataset`, a `PyDataset`,
+            a generator, or a torch `DataLoader`.
+        batch_size: Rows per batch, where `x` has none of its own.
+        steps: Batches after which to stop, or `None` for all.
+
+    Yields:
+        Structures of arrays or tensors, without targets or sample weights.
+    """
+    if isinstance(x, types.GeneratorType):
+        # Keras' adapter takes tuples only, and prints the batch otherwise.
+        x = (item if isinstance(item, tuple) else (item,) for item in x)
+    adapter = get_data_adapter(x, batch_size=batch_size, steps_per_epoch=steps)
+    adapter.on_epoch_begin()
+    try:
+        data = (
+            adapter.get_numpy_iterator()
+            if is_random_access(x)
+            else adapter.get_tf_dataset()
+        )
+        for index, batch in enumerate(data):
+            if steps is not None and index >= steps:
+                return
+            yield keras.utils.unpack_x_y_sample_weight(batch)[0]
+    finally:
+        adapter.on_epoch_end()
+
+
+def is_random_access(x: Any) -> bool:
+    """Returns whether `x` is arrays, as opposed to a stream of batches."""
+    leaves = keras.tree.flatten(x)
+    return bool(leaves) and all(
+        hasattr(leaf, "shape") and hasattr(leaf, "__getitem__")
+        for leaf in leaves
+    )
+
+
+def value_spec(tensor: Any) -> tf.TensorSpec:
+    """Returns the static shape and dtype of a tensor, real or symbolic."""
+    return tf.TensorSpec(
+        tensor.shape, keras.backend.standardize_dtype(tensor.dtype)
+    )

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a caller sees and hears of a prediction: progress bar and callbacks."""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import keras
+
+from keras_bayesdrop._validate import invalid
+
+
+class Progress:
+    """A Keras progress bar over the steps, and Keras callbacks over batches.
+
+    Args:
+        model: The model, handed to the callbacks.
+        callbacks: Keras callbacks or `None`.
+        verbose: 0, 1, 2 or `"auto"`.
+    """
+
+    def __init__(self, model: Any, callbacks: Any, verbose: Any) -> None:
+        if verbose not in ("auto", 0, 1, 2):
+            raise invalid("verbose", verbose, "0, 1, 2 or 'auto'")
+        self.verbose = 1 if verbose == "auto" else int(verbose)
+        self._model = model
+        self._callbacks = None
+        if callbacks is not None:
+            self._callbacks = (
+                callbacks
+                if isinstance(callbacks, keras.callbacks.CallbackList)
+                else keras.callbacks.CallbackList(callbacks, model=model)
+            )
+        self._bar: Any = None
+        self._known_steps = 0
+        self._steps = 0
+        self._batch = 0
+        self._stop_before: Any = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a callback asked to stop."""
+        return self._callbacks is not None and bool(self._model.stop_predicting)
+
+    def __enter__(self) -> "Progress":
+        """Announces the beginning."""
+        if self._callbacks is not None:
+            self._stop_before = getattr(self._model, "stop_predicting", None)
+            self._model.stop_predicting = False
+            self._callbacks.on_predict_begin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Announces the end, and leaves the model as it was."""
+        if self._bar is not None and kind is None:
+            self._bar.update(self._steps, finalize=True)
+        if self._callbacks is not None:
+            if kind is None:
+                self._callbacks.on_predict_end()
+            self._model.stop_predicting = self._stop_before
+
+    def expect(self, steps: int) -> None:
+        """Says how many steps there will be, if that is known."""
+        self._known_steps = steps
+
+    def begin_batch(self) -> None:
+        """Announces a batch of rows."""
+        if self.verbose and self._bar is None:
+            target = self._known_steps or None
+            self._bar = keras.utils.Progbar(target, verbose=self.verbose)
+        if self._callbacks is not None:
+            self._callbacks.on_predict_batch_begin(self._batch)
+
+    def step(self) -> None:
+        """Announces a step: some samples of some rows."""
+        self._steps += 1
+        if self._bar is not None:
+            self._bar.update(self._steps, finalize=False)
+
+    def end_batch(self, outputs: Callable[[], Any]) -> None:
+        """Announces that a batch is done; `outputs` makes what to hand on."""
+        if self._callbacks is not None:
+            self._callbacks.on_predict_batch_end(
+                self._batch, {"outputs": outputs()}
+            )
+        self._batch += 1

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The counter contract: every random number is a function of where it is used.
+
+A word of noise depends on (seed, site, sample, row, unit) and on nothing else:
+not on the batch size, the chunking, the engine, or the number of threads.
+
+    Philox4x32-10
+      key            = seed (64 bits)
+      counter low64  = (row * 16 + sample mod 16) * ceil(units / 4) + unit div 4
+      counter high64 = site * 2^32 + sample div 16
+      word           = output word number (unit mod 4)
+
+Row-major, the words of 16 consecutive samples of consecutive rows have
+consecutive counters, so one call of TensorFlow's own Philox makes them all.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+SAMPLES_PER_BLOCK = 16
+WORDS_PER_COUNTER = 4
+_PHILOX = 1  # the `alg` argument of TensorFlow's stateless random ops
+_WORD_RANGE = 2**32
+
+
+def rate_to_threshold(rate: float) -> int:
+    """Returns the uint32 `t` for which a unit is kept iff `word >= t`.
+
+    This is the only place where a drop rate is rounded. Engines receive the
+    integer, because 0.3 is 1288490188 in double and 1288490240 in float32.
+
+    Args:
+        rate: Float in `[0, 1]`, the probability of dropping a unit.
+
+    Returns:
+        `round(rate * 2^32)`, at most `2^32 - 1`.
+    """
+    return min(int(rate * _WORD_RANGE + 0.5), _WORD_RANGE - 1)
+
+
+def rate_to_scale(rate: float) -> float:
+    """Returns what a kept unit is multiplied by: `1 / (1 - rate)`, or 0 at 1."""
+    return 0.0 if rate >= 1.0 else 1.0 / (1.0 - rate)
+
+
+def counter_words(
+    seed: tf.Tensor,
+    site: int,
+    first_sample: Any,
+    num_samples: Any,
+    num_blocks: int,
+    first_row: Any,
+    num_rows: Any,
+    units: Any,
+) -> tf.Tensor:
+    """Makes the words of one noise site.
+
+    Args:
+        seed: Scalar uint64 tensor.
+        site: Number of the noise site.
+        first_sample: Int or scalar int64 tensor, the first sample wanted.
+        num_samples: Int or scalar int32 tensor, how many samples are wanted.
+        num_blocks: How many 16-sample blocks cover them, beginning with the
+            block that holds `first_sample`.
+        first_row: Int or scalar int64 tensor, index of the first example.
+        num_rows: Int or scalar int32 tensor.
+        units: Int or scalar int32 tensor, units of the site.
+
+    Returns:
+        uint32 tensor [num_rows, num_samples, units].
+    """
+    groups = (units + WORDS_PER_COUNTER - 1) // WORDS_PER_COUNTER
+    padded = groups * WORDS_PER_COUNTER
+    first_sample = _uint64(first_sample)
+    low = _uint64(first_row) * _uint64(SAMPLES_PER_BLOCK) * _uint64(groups)
+    first_block = first_sample // _uint64(SAMPLES_PER_BLOCK)
+    shape = _shape([num_rows, SAMPLES_PER_BLOCK, padded])
+    blocks = []
+    for block in range(num_blocks):
+        high = _uint64(site << 32) + first_block + _uint64(block)
+        blocks.append(
+            tf.raw_ops.StatelessRandomUniformFullIntV2(
+                shape=shape,
+                key=tf.reshape(seed, [1]),
+                counter=tf.stack([low, high]),
+                alg=_PHILOX,
+                dtype=tf.uint32,
+            )
+        )
+    words = blocks[0] if num_blocks == 1 else tf.concat(blocks, axis=1)
+    offset = tf.cast(first_sample % _uint64(SAMPLES_PER_BLOCK), tf.int32)
+    return tf.slice(
+        words,
+        _shape([0, offset, 0]),
+        _shape([num_rows, num_samples, units]),
+    )
+
+
+def words_to_uniform(words: tf.Tensor, dtype: Any) -> tf.Tensor:
+    """Maps a word to the open unit interval, `(word + 0.5) * 2^-32`."""
+    half_up = tf.cast(words, tf.float64) + 0.5
+    return tf.cast(half_up / _WORD_RANGE, dtype)
+
+
+def words_to_normal(words: tf.Tensor, dtype: Any) -> tf.Tensor:
+    """Maps a word to a standard normal draw, `ndtri((word + 0.5) * 2^-32)`.
+
+    The upper half is the mirror image of the lower, whose probabilities are
+    small and therefore exact in float32; `ndtri` of a float32 next to 1 would
+    lose the tail and be infinite at the last word.
+
+    Args:
+        words: uint32 tensor.
+        dtype: Floating dtype of the result.
+
+    Returns:
+        Tensor of `dtype`, of the shape of `words`.
+    """
+    compute = tf.float64 if dtype == tf.float64 else tf.float32
+    upper = words >= tf.constant(_WORD_RANGE // 2, tf.uint32)
+    mirrored = tf.where(upper, tf.bitwise.invert(words), words)
+    tail = (tf.cast(mirrored, compute) + 0.5) * 2.0**-32
+    draw = tf.math.ndtri(tail)
+    return tf.cast(tf.where(upper, -draw, draw), dtype)
+
+
+def seed_to_key(seed: int) -> int:
+    """Returns the 64-bit key of a Python seed of any size or sign."""
+    return seed % 2**64
+
+
+def _uint64(value: Any) -> tf.Tensor:
+    if isinstance(value, int):
+        return tf.constant(value, tf.uint64)
+    return tf.cast(value, tf.uint64)
+
+
+def _shape(dims: Sequence[Any]) -> Any:
+    if all(isinstance(dim, int) for dim in dims):
+        return tf.constant(list(dims), tf.int32)
+    return tf.stack([tf.cast(dim, tf.int32) for dim in dims])

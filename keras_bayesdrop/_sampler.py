@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled programs for a plan, kept per model.
+
+    prefix   inputs [rows, ...]                       -> cut values [rows, ...]
+    suffix   cut values, seed, first sample, samples,
+             first row                                -> outputs [rows, samples, ...]
+
+Programs hold no reference to the model (only to its variables), so the cache
+does not keep a model alive; weights that `fit` changes in between are read
+anew, because programs read variables when they run.
+"""
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bayesdrop import _keras
+from keras_bayesdrop._draws import Draws
+from keras_bayesdrop.engines import Engine
+from keras_bayesdrop.plan import Plan
+
+_cache: weakref.WeakKeyDictionary[Any, dict[Any, "Sampler"]] = (
+    weakref.WeakKeyDictionary()
+)
+_lock = threading.RLock()
+
+
+def sampler_for(
+    model: Any, plan: Plan, engine: Engine, shared: bool
+) -> "Sampler":
+    """Returns the sampler of a model for plans like `plan`."""
+    with _lock:
+        known = _cache.setdefault(model, {})
+        key = (plan.signature, engine.name, shared)
+        if key not in known:
+            known[key] = Sampler(shared)
+        return known[key]
+
+
+class Sampler:
+    """Programs of one plan, traced once per signature.
+
+    Args:
+        shared: Whether one mask serves all rows of a sample.
+    """
+
+    def __init__(self, shared: bool) -> None:
+        self.shared = shared
+        self.num_traces = 0
+        self._programs: dict[Any, Any] = {}
+
+    def prefix(
+        self, plan: Plan, engine: Engine, inputs: Sequence[tf.Tensor]
+    ) -> list[tf.Tensor | None]:
+        """Runs what no noise reaches.
+
+        Args:
+            plan: The plan.
+            engine: Runs it.
+            inputs: Tensors [rows, ...] for `plan.inputs`.
+
+        Returns:
+            Values for `plan.cut`, followed by the Keras mask (or `None`) of
+            each: masks do not survive the border of a compiled program as
+            attributes of tensors.
+        """
+
+        def run(*inputs: tf.Tensor) -> list[tf.Tensor | None]:
+            cut = engine.run_prefix(plan, inputs)
+            return [*cut, *map(_keras.get_mask, cut)]
+
+        specs = [
+            _any_rows(plan.specs[number], tensor)
+            for number, tensor in zip(plan.inputs, inputs, strict=True)
+        ]
+        program = self._program(("prefix", _key(specs)), run, specs)
+        return list(program(*inputs))
+
+    def suffix(
+        self,
+        plan: Plan,
+        engine: Engine,
+        cut: Sequence[tf.Tensor | None],
+        num_blocks: int,
+        seed: tf.Tensor,
+        first_sample: tf.Tensor,
+        num_samples: tf.Tensor,
+        first_row: tf.Tensor,
+    ) -> list[tf.Tensor]:
+        """Runs the rest for a block of samples.
+
+        Args:
+            plan: The plan.
+            engine: Runs it.
+            cut: What `prefix` returned, for all or some of its rows.
+            num_blocks: Counter blocks that cover the samples.
+            seed: Scalar uint64.
+            first_sample: Scalar int64.
+            num_samples: Scalar int32.
+            first_row: Scalar int64, index in `x` of the first row.
+
+        Returns:
+            Tensors [rows, samples, ...] for `plan.outputs`.
+        """
+        half = len(plan.cut)
+        masked = [mask is not None for mask in cut[half:]]
+
+        def run(
+            seed: tf.Tensor,
+            first_sample: tf.Tensor,
+            num_samples: tf.Tensor,
+            first_row: tf.Tensor,
+            *tensors: tf.Tensor,
+        ) -> list[tf.Tensor]:
+            values = list(tensors[:half])
+            masks = iter(tensors[half:])
+            for value, has_mask in zip(values, masked, strict=True):
+                if has_mask:
+                    _keras.set_mask(value, next(masks))
+            leading = next(
+                value
+                for number, value in zip(plan.cut, values, strict=True)
+                if number not in plan.batchless
+            )
+            draws = Draws(
+                seed=seed,
+                first_sample=first_sample,
+                num_samples=num_samples,
+                num_blocks=num_blocks,
+                first_row=first_row,
+                num_rows=tf.shape(leading)[0],
+                shared=self.shared,
+            )
+            outputs = engine.run_suffix(plan, values, draws)
+            return [draws.unfold(output) for output in outputs]
+
+        present = [tensor for tensor in cut if tensor is not None]
+        arguments = [seed, first_sample, num_samples, first_row, *present]
+        specs = [
+            *(_exactly(tensor) for tensor in arguments[:4]),
+            *(
+                _exactly(tensor) if number in plan.batchless else _rows(tensor)
+                for number, tensor in zip(plan.cut, present, strict=False)
+            ),
+            *(_rows(tensor) for tensor in present[half:]),
+        ]
+        key = ("suffix", num_blocks, tuple(masked), _key(specs))
+        program = self._program(key, run, specs)
+        return list(program(*arguments))
+
+    def _program(
+        self, key: Any, run: Any, specs: Sequence[tf.TensorSpec]
+    ) -> Any:
+        with _lock:
+            if key not in self._programs:
+                self._programs[key] = tf.function(
+                    run, autograph=False
+                ).get_concrete_function(*specs)
+                self.num_traces += 1
+            return self._programs[key]
+
+
+def _any_rows(spec: Any, tensor: tf.Tensor) -> tf.TensorSpec:
+    """Returns the spec of an input as the model declares it, any batch size.
+
+    Axes that the model leaves open stay open, so that sequences of another
+    length do not trace again.
+    """
+    return tf.TensorSpec([None, *spec.shape[1:]], tensor.dtype)
+
+
+def _rows(tensor: tf.Tensor) -> tf.TensorSpec:
+    return tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
+
+
+def _exactly(tensor: tf.Tensor) -> tf.TensorSpec:
+    return tf.TensorSpec(tensor.shape, tensor.dtype)
+
+
+def _key(specs: Sequence[tf.TensorSpec]) -> tuple[Any, ...]:
+    return tuple((tuple(spec.shape), spec.dtype) for spec in specs)

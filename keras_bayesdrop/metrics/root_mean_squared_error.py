@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Typical distance of the mean from the target."""
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.metrics._inputs import Prediction
+from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive import regression_targets
+
+
+def root_mean_squared_error(
+    prediction: Prediction, targets: npt.ArrayLike
+) -> float:
+    """Root of the mean squared error, over all rows and outputs.
+
+        RMSE = sqrt(mean{ (mean[i] - targets[i])**2 : i })
+
+    Example:
+        >>> root_mean_squared_error([1.0, 5.0], [1.0, 1.0])
+        2.8284271247461903
+
+    Args:
+        prediction: `Predictive` of a regression, or its mean
+            `[rows, outputs]`.
+        targets: Array `[rows, outputs]`.
+
+    Returns:
+        Float, in the unit of the targets.
+    """
+    if isinstance(prediction, Predictive):
+        if prediction.task != "regression":
+            raise BayesdropError(
+                "This metric is not defined for probabilities. Expected "
+                f"task='regression'. Received: task={prediction.task!r}"
+            )
+        mean = prediction.mean
+    else:
+        mean = np.asarray(prediction, dtype=np.float64)
+    if mean.size == 0:
+        raise BayesdropError(
+            "Cannot compute a metric of nothing. Expected at least one "
+            f"example. Received: shape {mean.shape}"
+        )
+    error = mean - regression_targets(mean, targets)
+    return float(np.sqrt(np.mean(np.square(error))))

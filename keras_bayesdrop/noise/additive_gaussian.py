@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Additive Gaussian noise."""
+
+import dataclasses
+from typing import ClassVar
+
+import tensorflow as tf
+
+from keras_bayesdrop._rng import words_to_normal
+from keras_bayesdrop.noise.base import Noise
+
+
+@dataclasses.dataclass(frozen=True)
+class AdditiveGaussian(Noise):
+    """Adds a centred Gaussian, as `keras.layers.GaussianNoise` does.
+
+        y = x + stddev * z,    z ~ N(0, 1)
+
+    Attributes:
+        stddev: Non-negative float.
+    """
+
+    stddev: float
+    kind: ClassVar[str] = "additive_gaussian"
+
+    @property
+    def active(self) -> bool:
+        """Whether the noise has any variance."""
+        return self.stddev > 0
+
+    def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        """Adds `stddev * z`."""
+        draw = words_to_normal(words, x.dtype)
+        return x + tf.cast(self.stddev, x.dtype) * draw
+
+    def describe(self) -> str:
+        """Returns the family and its standard deviation."""
+        return f"added Gaussian, std {self.stddev:g}"

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Alpha dropout, which keeps the mean and variance of SELU networks."""
+
+import dataclasses
+from typing import ClassVar
+
+import tensorflow as tf
+
+from keras_bayesdrop._rng import rate_to_threshold
+from keras_bayesdrop.noise.base import Noise
+
+# The negative saturation value of SELU, -alpha * scale.
+_SATURATION = (
+    -1.6732632423543772848170429916717 * 1.0507009873554804934193349852946
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Alpha(Noise):
+    """Sets dropped units to SELU's saturation value, then standardises.
+
+        y = a * (keep * x + (1 - keep) * s) + b,
+        a = ((1 - rate) * (1 + rate * s^2))^(-1/2),    b = -a * s * rate
+
+    Attributes:
+        rate: Float in `[0, 1)`.
+    """
+
+    rate: float
+    kind: ClassVar[str] = "alpha"
+
+    @property
+    def active(self) -> bool:
+        """Whether anything can be dropped."""
+        return self.rate > 0
+
+    def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        """Replaces dropped units and applies the affine correction."""
+        a = ((1 - self.rate) * (1 + self.rate * _SATURATION**2)) ** -0.5
+        b = -a * _SATURATION * self.rate
+        dropped = words < tf.constant(rate_to_threshold(self.rate), tf.uint32)
+        dropped = tf.cast(dropped, x.dtype)
+        saturated = tf.cast(_SATURATION, x.dtype) * dropped
+        y = x * (1.0 - dropped) + saturated
+        return tf.cast(a, x.dtype) * y + tf.cast(b, x.dtype)
+
+    def describe(self) -> str:
+        """Returns the family and its rate."""
+        return f"alpha, rate {self.rate:g}"

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multiplicative Gaussian noise."""
+
+import dataclasses
+import math
+from typing import ClassVar
+
+import tensorflow as tf
+
+from keras_bayesdrop._rng import words_to_normal
+from keras_bayesdrop.noise.base import Noise
+
+
+@dataclasses.dataclass(frozen=True)
+class Gaussian(Noise):
+    """Multiplies by a Gaussian with the mean and variance of dropout.
+
+        y = x * (1 + sqrt(rate / (1 - rate)) * z),    z ~ N(0, 1)
+
+    Attributes:
+        rate: Float in `[0, 1)`.
+    """
+
+    rate: float
+    kind: ClassVar[str] = "gaussian"
+
+    @property
+    def active(self) -> bool:
+        """Whether the noise has any variance."""
+        return self.rate > 0
+
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of the multiplier."""
+        return math.sqrt(self.rate / (1.0 - self.rate))
+
+    def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        """Multiplies by `1 + stddev * z`."""
+        draw = words_to_normal(words, x.dtype)
+        return x * (1.0 + tf.cast(self.stddev, x.dtype) * draw)
+
+    def describe(self) -> str:
+        """Returns the family and its rate."""
+        return f"Gaussian, rate {self.rate:g}"

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan: what of a model runs once, and what for every sample."""
+
+from keras_bayesdrop.plan.plan import Plan as Plan
+from keras_bayesdrop.plan.plan import build_plan as build_plan
+from keras_bayesdrop.plan.plan import find_sites as find_sites
+from keras_bayesdrop.plan.steps import CallStep as CallStep
+from keras_bayesdrop.plan.steps import NoiseStep as NoiseStep
+from keras_bayesdrop.plan.steps import Step as Step

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph of a model, nested models opened up, as numbered values.
+
+    values   0 .. n-1, one per tensor that flows; inputs first
+    nodes    operation, numbers of the values it takes and makes, in an order
+             in which they can run (Keras' own order, nested models in place)
+
+A model whose `call` is its own code is a graph of one node.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from keras_bayesdrop import _keras
+
+# The only arguments a nested model may be called with and still be opened up.
+_IGNORED_ARGUMENTS = {"training", "mask"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """One call of one operation.
+
+    Attributes:
+        path: Names from the model down to the operation, joined by `/`.
+        operation: Keras layer or operation.
+        inputs: Numbers of the values it takes.
+        outputs: Numbers of the values it makes.
+        fill: Maps tensors for `inputs` to the arguments of the call.
+    """
+
+    path: str
+    operation: Any
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    fill: Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Graph:
+    """A model as nodes over numbered values.
+
+    Attributes:
+        nodes: In an order in which they can run.
+        inputs: Numbers of the input values.
+        outputs: Numbers of the output values.
+        specs: Per value, its symbolic tensor (shape and dtype).
+        flatten: Maps what a user passes to tensors for `inputs`.
+        pack: Maps tensors for `outputs` to the structure of the model.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    specs: tuple[Any, ...]
+    flatten: Callable[[Any], list[Any]]
+    pack: Callable[[Sequence[Any]], Any]
+
+
+def read_graph(model: Any) -> Graph | None:
+    """Reads the graph of a Functional or Sequential model.
+
+    Args:
+        model: A built Keras model.
+
+    Returns:
+        `None` if the model's `call` is its own code.
+    """
+    root = _keras.graph_of(model)
+    if root is None:
+        return None
+    specs: list[Any] = []
+    nodes: list[Node] = []
+
+    def new_value(spec: Any) -> int:
+        specs.append(spec)
+        return len(specs) - 1
+
+    def visit(graph: Any, numbers: dict[int, int], prefix: str) -> None:
+        """Appends the nodes of `graph`; `numbers` maps tensor ids to values."""
+        for node in _keras.nodes_in_order(graph):
+            if any(id(t) not in numbers for t in node.input_tensors):
+                continue  # Not on the way from these inputs.
+            path = prefix + node.operation.name
+            inner = _opened(node)
+            if inner is not None:
+                inner_numbers = {
+                    id(inside): numbers[id(outside)]
+                    for inside, outside in inner[1]
+                }
+                visit(inner[0], inner_numbers, path + "/")
+                for outside, inside in zip(
+                    node.outputs, inner[0].outputs, strict=True
+                ):
+                    numbers[id(outside)] = inner_numbers[id(inside)]
+                continue
+            tensors = list(node.input_tensors)
+            outputs = tuple(new_value(t) for t in node.outputs)
+            numbers.update(
+                {id(t): n for t, n in zip(node.outputs, outputs, strict=True)}
+            )
+            nodes.append(
+                Node(
+                    path,
+                    node.operation,
+                    tuple(numbers[id(t)] for t in tensors),
+                    outputs,
+                    _filler(node, tensors),
+                )
+            )
+
+    numbers = {id(t): new_value(t) for t in root.inputs}
+    inputs = tuple(numbers[id(t)] for t in root.inputs)
+    visit(root, numbers, "")
+    structure = _keras.outputs_structure(root)
+    return Graph(
+        tuple(nodes),
+        inputs,
+        tuple(numbers[id(t)] for t in root.outputs),
+        tuple(specs),
+        lambda x: _keras.standardize_inputs(root, x),
+        lambda flat: keras.tree.pack_sequence_as(structure, list(flat)),
+    )
+
+
+def _filler(node: Any, tensors: Sequence[Any]) -> Callable[..., Any]:
+    keys = [id(t) for t in tensors]
+    arguments = node.arguments
+
+    def fill(values: Sequence[Any]) -> Any:
+        return arguments.fill_in(dict(zip(keys, values, strict=True)))
+
+    return fill
+
+
+def _opened(node: Any) -> tuple[Any, list[tuple[Any, Any]]] | None:
+    """Returns the graph inside a node, and pairs (its input, what feeds it).
+
+    `None` if the node is no model, or is called in a way that needs more than
+    handing over its inputs: other arguments, another dtype or rank.
+    """
+    graph = _keras.graph_of(node.operation)
+    if graph is None:
+        return None
+    arguments = node.arguments
+    if len(arguments.args) != 1 or set(arguments.kwargs) - _IGNORED_ARGUMENTS:
+        return None
+    if arguments.kwargs.get("mask") is not None:
+        return None
+    given = keras.tree.flatten(arguments.args[0])
+    wanted = list(graph.inputs)
+    if len(given) != len(wanted):
+        return None
+    for outside, inside in zip(given, wanted, strict=True):
+        if not isinstance(outside, _keras.KerasTensor):
+            return None
+        if outside.dtype != inside.dtype:
+            return None
+        if len(outside.shape) != len(inside.shape):
+            return None
+    return graph, list(zip(wanted, given, strict=True))

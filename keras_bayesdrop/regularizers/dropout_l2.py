@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The weight decay that belongs to a dropout rate, and its inverse.
+
+Dropout before a kernel W draws, for each input unit, a row of weights that is
+either zero or W / (1 - rate): Keras scales what it keeps, so the mode of the
+posterior is M = W / (1 - rate), not W. Against the prior N(0, 1 / l^2) such a
+posterior of small width has
+
+    KL = (1 - rate) * l^2 / 2 * sum(M^2) + constant
+       = l^2 / (2 * (1 - rate)) * sum(W^2) + constant
+
+The constant holds the width and the entropy of the mask, and no weight.
+"""
+
+from typing import Any
+
+import keras
+
+from keras_bayesdrop._export import export
+from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._validate import check_rate
+from keras_bayesdrop._validate import invalid
+
+# Squared errors in a unit of loss: log p(y) = -tau / 2 * (y - f)^2 + constant.
+_TIMES_TAU = {"mse": 2.0, "half_mse": 1.0}
+LOSSES = (*_TIMES_TAU, "nll")
+
+
+@export("keras_bayesdrop.regularizers.DropoutL2")
+class DropoutL2(keras.regularizers.Regularizer):
+    """The weight decay under which training with dropout is Bayesian.
+
+    The penalty on a kernel whose inputs are dropped is
+
+        penalty = weight_decay * sum(W^2)
+        weight_decay = c * l^2 / (2 * (1 - rate) * N * D)
+
+    with `l` the `length_scale` of the prior `W ~ N(0, 1 / l^2)`, `N` the number
+    of training examples, `D` the number of outputs, `tau` the precision of the
+    observation noise, and `c` by the loss the model is compiled with:
+
+    - `"mse"`, the mean squared error of Keras: `c = 2 / tau`;
+    - `"half_mse"`, half of it: `c = 1 / tau`;
+    - `"nll"`, a log-likelihood in nats, such as cross-entropy: `c = 1`.
+
+    The loss plus this penalty is then, up to a constant, `c / D` times the
+    negative evidence lower bound per training example.
+
+    `rate` is the probability of *dropping*, and the factor is for the scaling
+    of `keras.layers.Dropout` and `MCDropout`, which divide what they keep by
+    `1 - rate`. For dropout without that scaling, `1 - rate` would multiply
+    instead, as in the paper's `l^2 * p / (2 * N * tau)` with `p = 1 - rate`.
+
+    For a bias, or a kernel whose inputs are not dropped, use `rate=0`. The
+    formula is for Bernoulli masks only.
+
+    Args:
+        rate: Float in `[0, 1)`. Rate of the dropout before the kernel.
+        length_scale: Positive float. Prior length scale `l`: the prior
+            standard deviation of a weight is `1 / l`.
+        noise_precision: Positive float. Inverse variance `tau` of the
+            observation noise, in the units of the targets that the loss sees.
+            Must be `None` if `loss="nll"`, where the loss holds it already.
+        num_train_examples: Positive int. Number of training examples `N`.
+        loss: `"mse"`, `"half_mse"` or `"nll"`. Defaults to `"mse"`.
+        num_outputs: Positive int. Number `D` of values per example that the
+            loss averages over: the width of the output for `"mse"`, the number
+            of pixels for a cross-entropy per pixel. Defaults to `1`.
+
+    Example:
+    ```python
+    decay = keras_bayesdrop.regularizers.DropoutL2(
+        rate=0.1, length_scale=1.0, noise_precision=4.0, num_train_examples=500
+    )
+    model = keras.Sequential([
+        keras.layers.Dense(50, activation="relu"),
+        keras_bayesdrop.layers.MCDropout(0.1),
+        keras.layers.Dense(1, kernel_regularizer=decay),
+    ])
+    model.compile("adam", "mse")
+    ```
+
+    References:
+        - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02157),
+          proposition 1 and section 4.2.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        length_scale: float,
+        noise_precision: float | None,
+        num_train_examples: int,
+        loss: str = "mse",
+        num_outputs: int = 1,
+    ) -> None:
+        self.rate = check_rate(rate, below_one=True)
+        self.length_scale = check_positive(length_scale, "length_scale")
+        self.num_train_examples = check_positive_int(
+            num_train_examples, "num_train_examples"
+        )
+        self.loss = check_choice(loss, "loss", LOSSES)
+        self.num_outputs = check_positive_int(num_outputs, "num_outputs")
+        self.noise_precision: float | None = None
+        if loss != "nll":
+            self.noise_precision = check_positive(
+                noise_precision, "noise_precision"
+            )
+        elif noise_precision is not None:
+            raise invalid(
+                "noise_precision", noise_precision, "`None` with loss='nll'"
+            )
+
+    @property
+    def weight_decay(self) -> float:
+        """The factor of `sum(W^2)`: what `keras.regularizers.L2` takes."""
+        kl = _kl_per_example(
+            self.rate, self.length_scale, self.num_train_examples
+        )
+        if self.noise_precision is None:
+            return kl / self.num_outputs
+        times_tau = _TIMES_TAU[self.loss]
+        return times_tau * kl / (self.noise_precision * self.num_outputs)
+
+    def __call__(self, x: Any) -> Any:
+        """Returns the penalty for the weights `x`, in float32 or better."""
+        dtype = keras.backend.result_type(x.dtype, "float32")
+        squares = keras.ops.square(keras.ops.cast(x, dtype))
+        return self.weight_decay * keras.ops.sum(squares)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            "rate": self.rate,
+            "length_scale": self.length_scale,
+            "noise_precision": self.noise_precision,
+            "num_train_examples": self.num_train_examples,
+            "loss": self.loss,
+            "num_outputs": self.num_outputs,
+        }
+
+
+def model_precision(
+    rate: float,
+    length_scale: float,
+    weight_decay: float,
+    num_train_examples: int,
+    loss: str = "mse",
+    num_outputs: int = 1,
+) -> float:
+    """Returns the noise precision that a weight decay implies.
+
+    The inverse of `DropoutL2`. A model trained with dropout and with
+    `keras.regularizers.L2(weight_decay)` on the kernel behind it stands for
+    observation noise of precision
+
+        tau = c * l^2 / (2 * (1 - rate) * N * D * weight_decay)
+
+    with `c = 2` for `loss="mse"` and `c = 1` for `loss="half_mse"`. The
+    variance `1 / tau` is to be added to that of the sampled predictions.
+
+    As in `DropoutL2`, `rate` is the probability of dropping, and what is kept
+    is divided by `1 - rate`.
+
+    Args:
+        rate: Float in `[0, 1)`. Rate of the dropout before the kernel.
+        length_scale: Positive float. Prior length scale `l`.
+        weight_decay: Positive float. Factor of `sum(W^2)` in the loss.
+        num_train_examples: Positive int. Number of training examples `N`.
+        loss: `"mse"` or `"half_mse"`. Defaults to `"mse"`.
+        num_outputs: Positive int. Number `D` of values per example that the
+            loss averages over. Defaults to `1`.
+
+    Returns:
+        The precision, in inverse squared units of the targets that the loss
+        sees: with targets divided by `s`, that of the raw targets is
+        `tau / s^2`.
+
+    Example:
+    ```python
+    tau = keras_bayesdrop.regularizers.model_precision(
+        rate=0.1, length_scale=1.0, weight_decay=1e-3, num_train_examples=500
+    )  # 2.22
+    ```
+
+    References:
+        - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02157),
+          section 4.2.
+    """
+    check_choice(loss, "loss", tuple(_TIMES_TAU))
+    kl = _kl_per_example(
+        check_rate(rate, below_one=True),
+        check_positive(length_scale, "length_scale"),
+        check_positive_int(num_train_examples, "num_train_examples"),
+    )
+    decay = check_positive(weight_decay, "weight_decay")
+    outputs = check_positive_int(num_outputs, "num_outputs")
+    return _TIMES_TAU[loss] * kl / (decay * outputs)
+
+
+def _kl_per_example(
+    rate: float, length_scale: float, num_train_examples: int
+) -> float:
+    """Returns the factor of `sum(W^2)` in the KL, in nats per example."""
+    return length_scale**2 / (2.0 * (1.0 - rate) * num_train_examples)

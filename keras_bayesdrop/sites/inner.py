@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Noise that a layer keeps inside: cells, attention, layers of layers.
+
+Such noise is reached by lending its owner another method while the layer is
+called: a dropout layer another `call`, a recurrent cell another
+`get_dropout_mask`, an attention layer another `_apply_scores`. A loan is seen
+only by the thread that made it, and is always taken back.
+"""
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bayesdrop import _keras
+from keras_bayesdrop.noise import Bernoulli
+from keras_bayesdrop.sites.classify import noise_of
+from keras_bayesdrop.sites.site import Site
+
+Perturb = Callable[[Site, tf.Tensor], tf.Tensor]
+Loan = tuple[Any, str, Callable[..., Any]]
+
+_MASKS_OF_A_CELL = ("dropout", "recurrent_dropout")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Owner:
+    """A layer with noise of its own, and how to redirect that noise."""
+
+    sites: list[Site]
+    loans: Callable[[Perturb], list[Loan]]
+
+
+def inner_sites(layer: Any, path: str) -> list[Site]:
+    """Lists the noise sites inside a layer, itself included.
+
+    Args:
+        layer: A Keras layer.
+        path: Names from the model down to the layer.
+
+    Returns:
+        The sites in the order in which the layers are owned. A layer that is
+        called several times is listed once.
+    """
+    return [site for owner in _owners(layer, path) for site in owner.sites]
+
+
+@contextlib.contextmanager
+def redirected(layer: Any, path: str, perturb: Perturb) -> Iterator[None]:
+    """Sends the noise inside `layer` through `perturb` while open.
+
+    Args:
+        layer: A Keras layer.
+        path: Names from the model down to the layer.
+        perturb: Called with the site and the tensor to perturb, once for
+            every time that the site would draw.
+
+    Yields:
+        Nothing.
+    """
+    with contextlib.ExitStack() as stack:
+        for owner in _owners(layer, path):
+            for loan in owner.loans(perturb):
+                stack.enter_context(_lent(*loan))
+        yield
+
+
+def _owners(layer: Any, path: str) -> list[_Owner]:
+    """Finds the owners of noise, every layer once."""
+    seen: set[int] = set()
+
+    def visit(layer: Any, path: str) -> Iterator[_Owner]:
+        if id(layer) in seen:
+            return
+        seen.add(id(layer))
+        owner = (
+            _noise_layer(layer, path)
+            or _attention(layer, path)
+            or _recurrent(layer, path)
+        )
+        if owner is not None:
+            yield owner
+            return
+        for child in _keras.sublayers(layer):
+            yield from visit(
+                child, f"{path}/{child.name}" if path else child.name
+            )
+
+    return list(visit(layer, path))
+
+
+def _noise_layer(layer: Any, path: str) -> _Owner | None:
+    """A dropout layer perturbs, whatever `training` says."""
+    noise = noise_of(layer)
+    if noise is None:
+        return None
+    site = Site(path, layer, *noise)
+
+    def loans(perturb: Perturb) -> list[Loan]:
+        def call(inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            return perturb(site, inputs)
+
+        return [(layer, "call", call)]
+
+    return _Owner([site], loans)
+
+
+def _attention(layer: Any, path: str) -> _Owner | None:
+    """Attention perturbs its weights, after the softmax."""
+    if not isinstance(layer, keras.layers.Attention) or layer.dropout <= 0:
+        return None
+    site = Site(path, layer, Bernoulli(float(layer.dropout)))
+
+    def loans(perturb: Perturb) -> list[Loan]:
+        original = layer._apply_scores
+
+        def apply_scores(
+            scores: Any, value: Any, *args: Any, **kwargs: Any
+        ) -> Any:
+            kwargs["training"] = False
+            _, weights = original(scores, value, *args, **kwargs)
+            weights = perturb(site, weights)
+            return keras.ops.matmul(weights, value), weights
+
+        return [(layer, "_apply_scores", apply_scores)]
+
+    return _Owner([site], loans)
+
+
+def _recurrent(layer: Any, path: str) -> _Owner | None:
+    """A recurrent layer has one mask per sequence, the same at every step.
+
+    Its cells apply their masks in training mode only, so the loop runs in it.
+    A cell written by somebody else may do anything in training mode: a layer
+    that has one is left alone.
+    """
+    if not isinstance(layer, keras.layers.RNN):
+        return None
+    stacked = isinstance(layer.cell, keras.layers.StackedRNNCells)
+    cells = list(layer.cell.cells) if stacked else [layer.cell]
+    if not all(_made_by_keras(cell) for cell in [layer.cell, *cells]):
+        return None
+    sites = {
+        (index, part): Site(
+            f"{path}/{cell.name}/{part}" if stacked else f"{path}/{part}",
+            layer,
+            Bernoulli(float(getattr(cell, part))),
+        )
+        for index, cell in enumerate(cells)
+        for part in _MASKS_OF_A_CELL
+        if getattr(cell, part, 0) > 0
+    }
+    if not sites:
+        return None
+
+    def loans(perturb: Perturb) -> list[Loan]:
+        kept: dict[tuple[int, str], Any] = {}  # masks of the call under way
+        original = layer.call
+
+        def call(sequences: Any, *args: Any, **kwargs: Any) -> Any:
+            kept.clear()
+            return original(sequences, *args, **{**kwargs, "training": True})
+
+        def mask_of(key: tuple[int, str]) -> Callable[[Any], Any]:
+            count = getattr(cells[key[0]], "dropout_mask_count", None)
+
+            def get_mask(step_input: Any) -> Any:
+                if key not in kept:
+                    ones = tf.ones_like(step_input)
+                    masks = [
+                        perturb(sites[key], ones) for _ in range(count or 1)
+                    ]
+                    kept[key] = masks[0] if count is None else masks
+                return kept[key]
+
+            return get_mask
+
+        masks: list[Loan] = [
+            (cells[index], f"get_{part}_mask", mask_of((index, part)))
+            for index, part in sites
+        ]
+        return [(layer, "call", call), *masks]
+
+    return _Owner(list(sites.values()), loans)
+
+
+def _made_by_keras(thing: Any) -> bool:
+    return type(thing).__module__.split(".")[0] == "keras"
+
+
+@contextlib.contextmanager
+def _lent(owner: Any, name: str, method: Callable[..., Any]) -> Iterator[None]:
+    """Lends `owner` a method for this thread, and takes it back."""
+    thread = threading.get_ident()
+    original = getattr(owner, name)
+    attributes = owner.__dict__
+    before = attributes.get(name)
+
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        chosen = method if threading.get_ident() == thread else original
+        return chosen(*args, **kwargs)
+
+    attributes[name] = dispatch
+    try:
+        yield
+    finally:
+        if before is None:
+            del attributes[name]
+        else:
+            attributes[name] = before

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views: other ways to call the same model, sharing its weights.
+
+A view is a Keras model around the user's model. It owns no weights and changes
+nothing: it runs the user's layers in inference mode and handles their noise
+itself. Building a second graph from the same layers would be shorter, but
+leaves extra nodes on them (`layer.output` then raises); a view does not.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bayesdrop import _keras
+from keras_bayesdrop._draws import Draws
+from keras_bayesdrop._export import export
+from keras_bayesdrop._rng import seed_to_key
+from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._validate import check_int
+from keras_bayesdrop._validate import check_model
+from keras_bayesdrop.engines import Reference
+from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.plan import find_sites
+from keras_bayesdrop.sites import LayerSelection
+from keras_bayesdrop.sites import select_sites
+
+MASKS = ("shared", "independent")
+
+
+class View(keras.Model):
+    """A model that runs another, with its noise under control.
+
+    Args:
+        source: The model to run. Never changed.
+        layers: Which noise sites may be active; all by default.
+        name: Name of the view.
+    """
+
+    def __init__(
+        self,
+        source: keras.Model,
+        layers: LayerSelection = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_model(source)
+        if layers is not None:
+            select_sites(layers, find_sites(source))
+        super().__init__(name=name, **kwargs)
+        self.source = source
+        self.selection = layers if isinstance(layers, str) else _frozen(layers)
+        self.built = True
+
+    def _draws(self, num_rows: tf.Tensor) -> Draws | None:
+        """Returns the draws of one call for `num_rows` rows, if any."""
+        raise NotImplementedError
+
+    def call(self, inputs: Any) -> Any:
+        """Runs the source model once."""
+        plan = build_plan(self.source, self.selection, inputs)
+        engine = Reference()
+        flat = plan.flatten(inputs)
+        draws = self._draws(tf.shape(flat[0])[0])
+        cut = engine.run_prefix(plan, flat)
+        return plan.pack(engine.run_suffix(plan, cut, draws))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that rebuild the view."""
+        return {
+            "name": self.name,
+            "source": keras.saving.serialize_keras_object(self.source),
+            "layers": self.selection,
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None
+    ) -> "View":
+        """Rebuilds the view and, inside it, the source model."""
+        source = keras.saving.deserialize_keras_object(
+            config["source"], custom_objects=custom_objects
+        )
+        return cls(**{**config, "source": source})
+
+
+@export("keras_bayesdrop.views.StochasticView")
+class StochasticView(View):
+    """Every chosen noise site on, everything else in inference mode."""
+
+    def __init__(
+        self,
+        source: keras.Model,
+        layers: LayerSelection = None,
+        masks: str = "independent",
+        seed: int | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self_masks = check_choice(masks, "masks", MASKS)
+        super().__init__(source, layers, name, **kwargs)
+        self.masks = self_masks
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def _draws(self, num_rows: tf.Tensor) -> Draws:
+        halves = tf.cast(self.seed_generator.next(), tf.uint64)
+        return Draws(
+            seed=tf.bitwise.left_shift(halves[0], tf.constant(32, tf.uint64))
+            + halves[1],
+            first_sample=0,
+            num_samples=1,
+            num_blocks=1,
+            first_row=0,
+            num_rows=num_rows,
+            shared=self.masks == "shared",
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that rebuild the view."""
+        return {**super().get_config(), "masks": self.masks, "seed": self.seed}
+
+
+@export("keras_bayesdrop.views.DeterministicView")
+class DeterministicView(View):
+    """All noise off: the weight-scaling prediction."""
+
+    def _draws(self, num_rows: tf.Tensor) -> None:
+        return None
+
+
+@export("keras_bayesdrop.views.SampleFunction")
+class SampleFunction(View):
+    """One frozen mask: a single function drawn from the posterior."""
+
+    def __init__(
+        self,
+        source: keras.Model,
+        seed: int,
+        sample: int = 0,
+        layers: LayerSelection = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(source, layers, name, **kwargs)
+        self.seed = check_int(seed, "seed")
+        self.sample = check_int(sample, "sample", at_least=0)
+
+    def _draws(self, num_rows: tf.Tensor) -> Draws:
+        return Draws(
+            seed=tf.constant(seed_to_key(self.seed), tf.uint64),
+            first_sample=self.sample,
+            num_samples=1,
+            num_blocks=1,
+            first_row=0,
+            num_rows=num_rows,
+            shared=True,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that rebuild the view."""
+        config = super().get_config()
+        return {**config, "seed": self.seed, "sample": self.sample}
+
+
+def stochastic(
+    model: keras.Model,
+    layers: LayerSelection = None,
+    masks: str = "independent",
+    seed: int | None = None,
+) -> StochasticView:
+    """Returns a view of `model` in which every noise site draws when called.
+
+    Dropout layers of every kind, the dropout inside recurrent and attention
+    layers, and those in nested or subclassed models are on; BatchNormalization
+    and everything else stays in inference mode. The view shares the weights
+    of `model` and changes nothing in it.
+
+    Args:
+        model: A built Keras model.
+        layers: Which noise sites to turn on: a name or path, a regular
+            expression, a predicate of the layer, or a sequence of these. All
+            by default.
+        masks: `"independent"` for a mask per example, as in training, or
+            `"shared"` for one mask per call.
+        seed: Makes the sequence of masks reproducible.
+
+    Returns:
+        A `keras.Model`.
+
+    Example:
+    ```python
+    noisy = keras_bayesdrop.stochastic(model)
+    samples = [noisy(x) for _ in range(10)]
+    ```
+    """
+    model, layers = _source(model, layers)
+    return StochasticView(
+        model, layers, masks, seed, name=f"{model.name}_stochastic"
+    )
+
+
+def deterministic(model: keras.Model) -> DeterministicView:
+    """Returns a view of `model` with all noise off, `MCDropout` included.
+
+    This is the usual prediction of a network trained with dropout, which
+    approximates the mean over masks by scaling the weights.
+
+    Args:
+        model: A built Keras model.
+
+    Returns:
+        A `keras.Model` that shares the weights of `model`.
+
+    Example:
+    ```python
+    y = keras_bayesdrop.deterministic(model).predict(x)
+    ```
+    """
+    model, _ = _source(model, None)
+    return DeterministicView(model, name=f"{model.name}_deterministic")
+
+
+def sample_function(
+    model: keras.Model,
+    seed: int,
+    sample: int = 0,
+    layers: LayerSelection = None,
+) -> SampleFunction:
+    """Returns one function drawn from the posterior, as a Keras model.
+
+    The mask is frozen: the function is deterministic and smooth, and it is the
+    very one that `predict_with_uncertainty(..., masks="shared", seed=seed)`
+    uses as its sample number `sample`.
+
+    Args:
+        model: A built Keras model.
+        seed: The seed of the prediction.
+        sample: The number of the sample, from 0.
+        layers: Which noise sites are active, as in `stochastic`.
+
+    Returns:
+        A `keras.Model` that shares the weights of `model`.
+
+    Example:
+    ```python
+    f = keras_bayesdrop.sample_function(model, seed=0, sample=3)
+    best = x[f.predict(x).argmax()]  # Thompson sampling
+    ```
+    """
+    model, layers = _source(model, layers)
+    return SampleFunction(
+        model, seed, sample, layers, name=f"{model.name}_sample_{sample}"
+    )
+
+
+def _source(
+    model: Any, layers: LayerSelection
+) -> tuple[keras.Model, LayerSelection]:
+    """Returns the model behind a view, and the selection to use with it."""
+    _keras.require_tensorflow()
+    check_model(model)
+    while isinstance(model, View):
+        layers = model.selection if layers is None else layers
+        model = model.source
+    return model, layers
+
+
+def _frozen(layers: Any) -> Any:
+    return tuple(layers) if isinstance(layers, (list, set)) else layers

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes every test start from the same state, quietly."""
+
+import os
+
+# Before TensorFlow is imported, by this process or by one that a test starts.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "2")
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")
+os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ["MPLBACKEND"] = "Agg"
+
+import hypothesis
+import keras
+import pytest
+
+# The first example of a property traces a graph, so a deadline per example
+# would fail at random; and a run must be repeatable.
+hypothesis.settings.register_profile(
+    "keras_bayesdrop", deadline=None, derandomize=True, max_examples=25
+)
+hypothesis.settings.load_profile("keras_bayesdrop")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_state():
+    """Resets layer names, global policies and every seed."""
+    keras.utils.clear_session(free_memory=False)
+    keras.config.set_floatx("float32")
+    keras.config.set_dtype_policy("float32")
+    keras.utils.set_random_seed(0)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests share.
+
+Keras' own contract test of a layer is private, so it is imported here and
+nowhere else.
+"""
+
+import os
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+from keras.src.testing import TestCase as KerasTestCase
+
+
+class TestCase(KerasTestCase):
+    """A test with the assertions of Keras and its `run_layer_test`."""
+
+    def run_layer_test(self, *args: Any, **kwargs: Any) -> None:
+        """Runs the contract test of Keras on a layer."""
+        with warnings.catch_warnings():
+            # It fits from a generator and leaves `shuffle` at its default,
+            # and does so for layers that have nothing to train.
+            warnings.filterwarnings("ignore", "`shuffle=True` was passed")
+            warnings.filterwarnings("ignore", "The model does not have any")
+            super().run_layer_test(*args, **kwargs)
+
+    def assertAllEqual(self, actual: Any, desired: Any, msg: str = "") -> None:
+        """Asserts that two arrays are the same; old Keras has no such test."""
+        np.testing.assert_array_equal(
+            np.asarray(actual), np.asarray(desired), msg
+        )
+
+    def run_in_new_process(self, program: str, *arguments: str) -> str:
+        """Runs a program in a fresh interpreter and returns what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+        self.assertEqual(done.returncode, 0, msg=done.stderr)
+        return done.stdout

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.metrics import expected_calibration_error
+from tests.metrics import cases
+
+
+def by_loop(confidence, right, bins):
+    """The definition, bin by bin."""
+    edges = np.linspace(0, 1, bins + 1)
+    result = 0.0
+    for low, high in itertools.pairwise(edges):
+        inside = [
+            i for i, value in enumerate(confidence) if low < value <= high
+        ]
+        if inside:
+            gap = np.mean(right[inside]) - np.mean(confidence[inside])
+            result += len(inside) / len(confidence) * abs(gap)
+    return result
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    rows=st.integers(1, 200),
+    bins=st.integers(1, 30),
+    seed=st.integers(0, 1000),
+)
+def test_of_classes(rows, bins, seed):
+    probabilities, labels = cases.classes(rows, seed)
+    expected = by_loop(
+        probabilities.max(axis=1), probabilities.argmax(axis=1) == labels, bins
+    )
+    result = expected_calibration_error(probabilities, labels, bins)
+    assert result == pytest.approx(expected, abs=1e-12)
+    p = cases.predictive("classification", probabilities)
+    assert expected_calibration_error(p, labels, bins) == result
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    rows=st.integers(1, 200),
+    bins=st.integers(1, 30),
+    seed=st.integers(0, 1000),
+)
+def test_of_binary_labels(rows, bins, seed):
+    probabilities, labels = cases.binary(rows, seed)
+    expected = by_loop(
+        np.maximum(probabilities, 1 - probabilities),
+        (probabilities >= 0.5) == labels,
+        bins,
+    )
+    result = expected_calibration_error(probabilities[:, None], labels, bins)
+    assert result == pytest.approx(expected, abs=1e-12)
+    p = cases.predictive("binary", probabilities)
+    assert expected_calibration_error(p, labels, bins) == result
+
+
+def test_default_is_15_bins():
+    probabilities, labels = cases.classes()
+    default = expected_calibration_error(probabilities, labels)
+    assert default == expected_calibration_error(probabilities, labels, 15)
+    assert default != expected_calibration_error(probabilities, labels, 14)
+    assert default > 0.1
+
+
+def test_an_edge_belongs_to_the_bin_below():
+    # Both confidences are in (0.5, 0.75]: their gaps, -0.75 and +0.375,
+    # cancel in part. In different bins they would add up to 0.5625.
+    probabilities = [[0.75, 0.25], [0.625, 0.375]]
+    result = expected_calibration_error(probabilities, [1, 0], bins=4)
+    assert result == pytest.approx((0.75 - 0.375) / 2)
+
+
+def test_certain_and_right_is_zero_and_certain_and_wrong_is_one():
+    sure = np.eye(3)
+    assert expected_calibration_error(sure, [0, 1, 2]) == 0.0
+    assert expected_calibration_error(sure, [1, 2, 0]) == 1.0
+
+
+def test_calibrated_predictions_have_a_small_error():
+    # Labels drawn from the probabilities themselves. The gap of a bin with n
+    # of the N labels has standard error below 0.5 / sqrt(n); the weighted sum
+    # over 15 bins has a mean below sum{ n / N * 0.4 / sqrt(n) }, which is at
+    # most 0.4 * sqrt(15 / N) = 0.011 for N = 20,000.
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=20_000)
+    labels = rng.uniform(size=20_000) < p
+    assert expected_calibration_error(p, labels) < 0.011
+
+
+def test_bad_bins():
+    with pytest.raises(BayesdropError, match=r"`bins`.*at least 1.*bins=0"):
+        expected_calibration_error([[0.5, 0.5]], [0], bins=0)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The metadata, the pins, and the fallback to pure Python."""
+
+import importlib.metadata
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from keras_bayesdrop._version import __version__
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+CONSTRAINTS = ("newest", "oldest")
+
+
+def pins(name, python=None):
+    """Version by distribution, as a constraint file pins it."""
+    environment = default_environment()
+    if python is not None:
+        environment["python_version"] = python
+    result = {}
+    lines = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8")
+    for line in lines.splitlines():
+        if line and not line.startswith("#"):
+            requirement = Requirement(line)
+            if requirement.marker and not requirement.marker.evaluate(
+                environment
+            ):
+                continue
+            (pin,) = requirement.specifier
+            assert pin.operator == "==", line
+            result[canonicalize_name(requirement.name)] = Version(pin.version)
+    return result
+
+
+def declared():
+    extras = PROJECT["optional-dependencies"].values()
+    groups = [PROJECT["dependencies"], *extras]
+    return [Requirement(line) for group in groups for line in group]
+
+
+def test_version_is_the_same_everywhere():
+    assert PROJECT["version"] == __version__
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert f"## {__version__}" in changelog
+
+
+def test_package_is_typed():
+    assert (ROOT / "keras_bayesdrop" / "py.typed").exists()
+
+
+def test_ci_entry_can_be_run():
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12"])
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_pins_lie_in_the_declared_ranges(name, python):
+    pinned = pins(name, python)
+    for requirement in declared():
+        version = pinned[canonicalize_name(requirement.name)]
+        assert version in requirement.specifier, f"{requirement} and {version}"
+
+
+@pytest.mark.parametrize(
+    "library", ["keras", "numpy", "tensorflow", "tensorflow-probability"]
+)
+def test_ends_of_the_ranges_are_the_pins(library):
+    (requirement,) = (
+        r
+        for r in map(Requirement, PROJECT["dependencies"])
+        if canonicalize_name(r.name) == library
+    )
+    bound = {s.operator: Version(s.version) for s in requirement.specifier}
+    assert bound[">="] == pins("oldest", "3.11")[library]
+    # The upper bound is the first minor release after the newest one tested.
+    newest = pins("newest", "3.11")[library]
+    assert bound["<"].release[:2] == (newest.major, newest.minor + 1)
+
+
+def installed_closure():
+    """Names of all distributions that the package and its extras bring."""
+    todo = [*declared()]
+    seen = set()
+    while todo:
+        requirement = todo.pop()
+        for extra in requirement.extras or {""}:
+            key = (canonicalize_name(requirement.name), extra)
+            if key in seen:
+                continue
+            seen.add(key)
+            try:
+                distribution = importlib.metadata.distribution(key[0])
+            except importlib.metadata.PackageNotFoundError:
+                continue
+            for line in distribution.requires or []:
+                child = Requirement(line)
+                if child.marker is None or child.marker.evaluate(
+                    {"extra": extra}
+                ):
+                    todo.append(child)
+    return {name for name, _ in seen}
+
+
+def test_everything_that_is_installed_is_pinned():
+    is_oldest = Version(importlib.metadata.version("tensorflow")) < Version(
+        "2.19"
+    )
+    pinned = pins("oldest" if is_oldest else "newest")
+    assert sorted(installed_closure() - pinned.keys()) == []
+
+
+def build_wheel(tmp_path, native=None):
+    """Builds a wheel of a copy of the sources; returns its file name."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "keras_bayesdrop", source / "keras_bayesdrop")
+    if native is not None:
+        (source / "kernels").mkdir()
+        (source / "kernels" / "CMakeLists.txt").write_text(native, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-index"]
+        + ["--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    return wheel.name
+
+
+def test_wheel_serves_every_python_3(tmp_path):
+    name = build_wheel(tmp_path)
+    assert re.fullmatch(r"keras_bayesdrop-[\d.]+-py3-none-.+\.whl", name)
+
+
+def test_failed_native_build_gives_a_pure_python_wheel(tmp_path):
+    name = build_wheel(tmp_path, native='message(FATAL_ERROR "no")')
+    assert name.endswith("-py3-none-any.whl")

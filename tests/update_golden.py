@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The golden list of public names: how it is computed, and how rewritten.
+
+    python -m tests.update_golden
+"""
+
+import ast
+import importlib
+import pathlib
+import types
+
+GOLDEN = pathlib.Path(__file__).with_name("golden_api.txt")
+PACKAGE = "keras_bayesdrop"
+
+
+def exported(module: types.ModuleType) -> list[str]:
+    """Names a module makes public: `__all__`, else its `X as X` imports."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    tree = ast.parse(pathlib.Path(module.__file__).read_text("utf-8"))
+    return [
+        alias.asname
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname is not None and alias.asname == alias.name
+    ]
+
+
+def public_names(name: str = PACKAGE) -> list[str]:
+    """Dotted public names of a package and of the modules it exports."""
+    module = importlib.import_module(name)
+    names: list[str] = []
+    for attribute in exported(module):
+        dotted = f"{name}.{attribute}"
+        names.append(dotted)
+        if isinstance(getattr(module, attribute), types.ModuleType):
+            names.extend(public_names(dotted))
+    return sorted(names)
+
+
+def main() -> None:
+    GOLDEN.write_text("\n".join(public_names()) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
