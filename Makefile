@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV ?= .venv
 OLDEST_VENV ?= .venv-oldest
 PYTEST_ARGS ?=
+export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 BIN := $(VENV)/bin
 OLDEST_BIN := $(OLDEST_VENV)/bin

@@ -41,4 +41,4 @@ def fit_noise_precision(samples: Any, targets: Any) -> float:
             variance = better
             break
         variance = better
-    return 1.0 / variance
+    return float(1.0 / variance)

@@ -41,7 +41,7 @@ def rate_to_threshold(rate: float) -> int:
 
 
 def rate_to_scale(rate: float) -> float:
-    """Returns what a kept unit is multiplied by: `1 / (1 - rate)`, or 0 at 1."""
+    """Returns what a kept unit is multiplied by; 0 where none is kept."""
     return 0.0 if rate >= 1.0 else 1.0 / (1.0 - rate)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled programs for a plan, kept per model.
 
-    prefix   inputs [rows, ...]                       -> cut values [rows, ...]
-    suffix   cut values, seed, first sample, samples,
-             first row                                -> outputs [rows, samples, ...]
+    prefix   inputs [rows, ...]        -> cut values [rows, ...]
+    suffix   cut values, seed, first
+             sample, samples, first row -> outputs [rows, samples, ...]
 
 Programs hold no reference to the model (only to its variables), so the cache
 does not keep a model alive; weights that `fit` changes in between are read

@@ -219,7 +219,7 @@ class QuantileSketch:
                 np.concatenate([lowest[:, part], ordered, highest[:, part]]),
                 q * last,
             )
-        result[q == 0] = lowest
+        # A value of weight 1 may stand at the last place, before the largest.
         result[q == 1] = highest
         return result
 

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # counts as one module. A new module goes in the highest row that serves it.
 ROWS = (
     {"errors", "_types", "_version", "_export", "_validate", "_rng", "_keras"}
-    | {"_progress", "_sketch", "_table"},
+    | {"_noise_precision", "_progress", "_sketch", "_table"},
     {"noise", "priors"},
     {"_draws", "layers", "regularizers"},
     {"sites"},
@@ -39,7 +39,8 @@ ENTRY_POINTS = {"callbacks", "training"}
 # Slow to import, or not installed with the package: imported where used.
 LAZY = ("matplotlib", "pandas", "scipy", "sklearn", "tensorflow_probability")
 
-SOURCE_FOLDERS = ("benchmarks", "examples", "keras_bayesdrop", "kernels", "tests")
+SOURCE_FOLDERS = ("benchmarks", "examples", PACKAGE, "kernels", "tests")
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
 SOURCE_SUFFIXES = {".cc", ".cmake", ".cu", ".cuh", ".h", ".py", ".pyi"}
 
 
@@ -126,7 +127,6 @@ def test_public_names_are_the_golden_list():
 )
 def test_file_names_its_licence(path):
     head = path.read_text("utf-8").splitlines()[:2]
-    assert any("SPDX-License-Identifier: Apache-2.0" in line for line in head), (
-        "The first line (the second after a shebang) must hold "
-        "`SPDX-License-Identifier: Apache-2.0`."
+    assert any(LICENCE in line for line in head), (
+        f"The first line (the second after a shebang) must hold `{LICENCE}`."
     )

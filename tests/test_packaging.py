@@ -134,9 +134,10 @@ def build_wheel(tmp_path, native=None):
     if native is not None:
         (source / "kernels").mkdir()
         (source / "kernels" / "CMakeLists.txt").write_text(native, "utf-8")
+    options = ["--no-deps", "--no-index", "--no-build-isolation"]
+    options += ["--wheel-dir", str(tmp_path)]
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-index"]
-        + ["--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)],
+        [sys.executable, "-m", "pip", "wheel", *options, str(source)],
         capture_output=True,
         text=True,
         timeout=300,

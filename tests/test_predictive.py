@@ -3,7 +3,9 @@ import dataclasses
 import io
 import json
 import math
+import os
 import pickle
+import subprocess
 import sys
 import warnings
 import zipfile
@@ -17,6 +19,7 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
+import keras_bayesdrop.errors
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.errors import NonFiniteError
@@ -105,12 +108,12 @@ def test_moments(shape, num_samples):
 
 def test_mc_error_is_the_error_of_the_mean():
     # 2000 independent predictions of 25 samples each: their means scatter
-    # around 3 by 2 / 5. The root mean square of 2000 normal errors has a
-    # relative standard error of 1 / sqrt(2 * 2000) = 1.6 %, that of the mean
-    # of mc_error**2 is sqrt(2 / 24 / 2000) = 0.6 %; 4 times both is 7 %.
+    # around 3 with variance 4 / 25. Relative standard errors: of the mean of
+    # 2000 squared errors sqrt(2 / 2000) = 3.2 %, of the mean of mc_error**2
+    # sqrt(2 / 24 / 2000) = 0.6 %; together 3.3 %, four times that is 13 %.
     p = make("regression", normal((2000,), 25))
     observed = np.mean((p.mean - 3.0) ** 2)
-    np.testing.assert_allclose(np.mean(p.mc_error**2), observed, rtol=0.14)
+    np.testing.assert_allclose(np.mean(p.mc_error**2), observed, rtol=0.13)
     np.testing.assert_allclose(observed, 4.0 / 25, rtol=0.13)
 
 
@@ -250,7 +253,7 @@ def test_interval_is_that_of_the_mixture(num_samples, spread, tau, level, seed):
                 )
 
 
-def test_mixture_interval_of_a_million_samples_in_pieces(monkeypatch):
+def test_mixture_interval_is_the_same_in_pieces(monkeypatch):
     samples = normal((40,), 50, dtype="float64")
     p = make("regression", samples, noise_precision=3.0)
     whole = p.interval(0.9)
@@ -260,7 +263,7 @@ def test_mixture_interval_of_a_million_samples_in_pieces(monkeypatch):
 
 def test_mixture_interval_covers_as_promised():
     rng = np.random.default_rng(0)
-    samples = rng.standard_normal((200, 1)) * np.array([[1.0]])
+    samples = rng.standard_normal((200, 1))
     p = make("regression", samples, noise_precision=4.0)
     lower, upper = p.interval(0.8)
     draws = rng.choice(samples[:, 0], 40_000) + rng.normal(0, 0.5, 40_000)
@@ -652,12 +655,11 @@ def test_targets_must_be_finite(bad):
 
 
 def test_importing_needs_neither_tensorflow_nor_keras():
-    import subprocess
-
+    package = os.path.dirname(keras_bayesdrop.errors.__file__)
     code = (
         "import sys, types\n"
         "root = types.ModuleType('keras_bayesdrop')\n"
-        f"root.__path__ = [{package_directory()!r}]\n"
+        f"root.__path__ = [{package!r}]\n"
         "sys.modules['keras_bayesdrop'] = root\n"
         "import keras_bayesdrop.predictive, keras_bayesdrop._sketch\n"
         "import keras_bayesdrop.metrics\n"
@@ -665,14 +667,6 @@ def test_importing_needs_neither_tensorflow_nor_keras():
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def package_directory():
-    import os
-
-    import keras_bayesdrop.errors
-
-    return os.path.dirname(keras_bayesdrop.errors.__file__)
 
 
 # TensorFlow Probability 0.25 compares versions with distutils as it loads.
@@ -967,9 +961,7 @@ def test_iterating_gives_rows():
 def test_bad_rows():
     p = everything("regression")
     for rows in ("a", [0.5], (slice(0, 1), 0), np.ones((5, 3), bool), True):
-        with pytest.raises(
-            (BayesdropError, ValueError), match=r"Invalid selection of rows"
-        ):
+        with pytest.raises(BayesdropError, match="Invalid selection of rows"):
             p[rows]
     with pytest.raises(BayesdropError, match=r"length 5.*length 4"):
         p[[True] * 4]

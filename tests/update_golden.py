@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The golden list of public names: how it is computed, and how rewritten.
 
-    python -m tests.update_golden
+python -m tests.update_golden
 """
 
 import ast
@@ -14,10 +14,21 @@ PACKAGE = "keras_bayesdrop"
 
 
 def exported(module: types.ModuleType) -> list[str]:
-    """Names a module makes public: `__all__`, else its `X as X` imports."""
+    """Names a module makes public.
+
+    They are its `__all__`, if it has one; else what a package imports in the
+    form `X as X`, or the classes and functions that a single file defines.
+    """
     if hasattr(module, "__all__"):
         return list(module.__all__)
     tree = ast.parse(pathlib.Path(module.__file__).read_text("utf-8"))
+    if not hasattr(module, "__path__"):
+        return [
+            node.name
+            for node in tree.body
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+            and not node.name.startswith("_")
+        ]
     return [
         alias.asname
         for node in tree.body

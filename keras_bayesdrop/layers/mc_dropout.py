@@ -34,9 +34,10 @@ class MCDropout(keras.layers.Dropout):
     such as `BatchNormalization` beside it stay in inference mode. The mean of
     many predictions estimates the predictive mean (Gal and Ghahramani, 2016).
 
-    Noise is drawn and applied in float32 or better and the result is cast to
-    the layer's compute dtype. In `bfloat16` noise of its own precision, a
-    `keras.layers.Dropout` of rate 0.01 drops 1.6% of the units.
+    Noise is drawn and applied in float32 or better, and the result is cast to
+    the layer's compute dtype. (`keras.layers.Dropout` draws in the compute
+    dtype: at rate 0.01 it drops 1.6% of the units in `bfloat16`.) In float32
+    the masks are those of `keras.layers.Dropout` with the same seed.
 
     Args:
         rate: Float in `[0, 1]`. Probability of dropping a unit, not of keeping

@@ -84,7 +84,7 @@ class DropoutL2(keras.regularizers.Regularizer):
 
     References:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02157),
-          proposition 1 and section 4.2.
+          the appendix with the derivation; its proposition 1 gives the KL.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ def model_precision(
 
     References:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02157),
-          section 4.2.
+          the appendix with the derivation.
     """
     check_choice(loss, "loss", tuple(_TIMES_TAU))
     kl = _kl_per_example(
