@@ -33,9 +33,16 @@ class Batch:
 
 def count_rows(x: Any) -> int | None:
     """Returns the number of rows of arrays, or `None` for a stream."""
+    leaves = keras.tree.flatten(x)
+    if any(isinstance(x, (tf.RaggedTensor, tf.SparseTensor)) for x in leaves):
+        raise BayesdropError(
+            "`x` holds ragged or sparse tensors. Expected dense arrays "
+            "[rows, ...]; pad or densify them first. Received: "
+            f"{[type(leaf).__name__ for leaf in leaves]}"
+        )
     if not _keras.is_random_access(x):
         return None
-    return len(keras.tree.flatten(x)[0])
+    return len(leaves[0])
 
 
 def check_arrays(x: Any) -> None:
@@ -90,8 +97,11 @@ def check_shapes(model: Any, inputs: Any) -> None:
     graph = _keras.graph_of(model)
     if graph is None:
         return
-    leaves = keras.tree.flatten(inputs)
     wanted = graph.inputs
+    leaves = keras.tree.flatten(inputs)
+    names = [spec.name for spec in wanted]
+    if isinstance(inputs, dict) and set(inputs) >= set(names):
+        leaves = [inputs[name] for name in names]
     fits = len(leaves) == len(wanted) and all(
         _fits(tuple(leaf.shape), tuple(spec.shape))
         for leaf, spec in zip(leaves, wanted, strict=True)

@@ -22,7 +22,7 @@ _AUTO_BYTES = 8 << 20
 _AUTO_ROWS = (32, 16384)
 # Counter blocks are separate ops in the compiled program: this bounds it.
 _MAX_BLOCKS = 16
-_BYTES_OF_UNKNOWN = 4
+_BYTES_PER_ELEMENT = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,10 +71,12 @@ def choose_geometry(
         The geometry.
     """
     suffix_bytes = _row_bytes(plan, plan.suffix)
+    whole_bytes = _row_bytes(plan, plan.steps)
     if batch_size is None:
         entries = _auto_rows(suffix_bytes)
+    elif suffix_bytes is None or whole_bytes is None:
+        entries = batch_size
     else:
-        whole_bytes = _row_bytes(plan, plan.steps)
         entries = batch_size * max(1, whole_bytes // suffix_bytes)
     if shared:
         tile_rows = min(num_rows, entries)
@@ -100,22 +102,22 @@ def _whole_blocks(most: int, wanted: int) -> int:
     return 1 << (samples.bit_length() - 1)
 
 
-def _auto_rows(row_bytes: int) -> int:
+def _auto_rows(row_bytes: int | None) -> int:
     low, high = _AUTO_ROWS
+    if row_bytes is None:
+        return low
     return max(low, min(high, _AUTO_BYTES // row_bytes))
 
 
-def _row_bytes(plan: Plan, steps: Sequence[Step]) -> int:
-    """Returns the bytes a row takes in the largest step.
-
-    Dimensions that are not known count as one, so a model of unknown shapes
-    gets the memory of `batch_size` rows for prefix and suffix alike.
-    """
-    largest = _BYTES_OF_UNKNOWN
+def _row_bytes(plan: Plan, steps: Sequence[Step]) -> int | None:
+    """Returns the bytes a row takes in the largest step, if that is known."""
+    largest = _BYTES_PER_ELEMENT
     for step in steps:
-        elements = sum(
-            math.prod(dim or 1 for dim in tuple(plan.specs[value].shape)[1:])
-            for value in (*step.inputs, *step.outputs)
-        )
-        largest = max(largest, elements * _BYTES_OF_UNKNOWN)
+        elements = 0
+        for value in (*step.inputs, *step.outputs):
+            dims = tuple(plan.specs[value].shape)[1:]
+            if None in dims:
+                return None
+            elements += math.prod(dims)
+        largest = max(largest, elements * _BYTES_PER_ELEMENT)
     return largest

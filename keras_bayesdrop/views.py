@@ -66,11 +66,18 @@ class View(keras.Model):
         return plan.pack(engine.run_suffix(plan, cut, draws))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that rebuild the view."""
+        """Returns the arguments that rebuild the view.
+
+        Patterns and predicates are saved as the paths that they choose.
+        """
+        layers = None
+        if self.selection is not None:
+            sites = find_sites(self.source)
+            layers = sorted(select_sites(self.selection, sites))
         return {
             "name": self.name,
             "source": keras.saving.serialize_keras_object(self.source),
-            "layers": self.selection,
+            "layers": layers,
         }
 
     @classmethod
@@ -97,9 +104,9 @@ class StochasticView(View):
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        self_masks = check_choice(masks, "masks", MASKS)
+        masks = check_choice(masks, "masks", MASKS)
         super().__init__(source, layers, name, **kwargs)
-        self.masks = self_masks
+        self.masks = masks
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
 

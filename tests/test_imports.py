@@ -28,8 +28,8 @@ ROWS = (
     {"predictive"},
     {"metrics"},
     {"plots"},
-    {"predict", "explanation", "inspection", "explain", "_accumulate"}
-    | {"_data", "_geometry", "_sampler", "_sampling", "_tasks"},
+    {"predict", "explanation", "inspection", "_accumulate"}
+    | {"_data", "_geometry", "_run", "_sampler", "_tasks"},
     {"callbacks", "training"},
 )
 RANK = {module: rank for rank, row in enumerate(ROWS) for module in row}

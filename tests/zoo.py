@@ -53,7 +53,6 @@ class Member:
         try:
             return self.make()
         finally:
-            keras.config.set_floatx("float32")
             keras.config.set_dtype_policy("float32")
 
 
@@ -259,6 +258,11 @@ class Subclassed(keras.Model):
         self.drop = layers.Dropout(0.5)
         self.head = linear_dense(2)
 
+    def build(self, shape):
+        self.hidden.build(shape)
+        self.head.build((None, 6))
+        self.built = True
+
     def call(self, x, training=None):
         x = self.drop(self.hidden(x), training=training)
         return self.head(x)
@@ -338,7 +342,7 @@ def recurrent(layer, time=4):
     ), numbers(4, 3)
 
 
-@member(draws=2)
+@member(draws=8)
 def lstm():
     return recurrent(layers.LSTM(3, dropout=0.3, recurrent_dropout=0.4))
 
@@ -364,12 +368,12 @@ def lstm_unrolled_backwards():
     )
 
 
-@member(draws=1)
+@member(draws=4)
 def lstm_of_any_length():
     return recurrent(layers.LSTM(3, recurrent_dropout=0.5), time=None)
 
 
-@member(draws=6)
+@member(draws=10)
 def stacked_cells():
     cells = [
         layers.LSTMCell(3, dropout=0.3, recurrent_dropout=0.4),
@@ -379,7 +383,7 @@ def stacked_cells():
     return recurrent(layers.RNN(cells))
 
 
-@member(draws=4)
+@member(draws=16)
 def bidirectional():
     return recurrent(
         layers.Bidirectional(
@@ -400,7 +404,7 @@ def conv_lstm():
     ), numbers(3, 4, 2)
 
 
-@member(draws=3)
+@member(draws=6)
 def encoder_decoder():
     source, target = keras.Input((4, 3)), keras.Input((3, 3))
     _, *state = layers.LSTM(4, dropout=0.4, return_state=True)(source)
@@ -864,7 +868,7 @@ def fixed_batch_size():
 
 @member(draws=2, rtol=1e-12)
 def double_precision():
-    keras.config.set_floatx("float64")
+    keras.config.set_dtype_policy("float64")
     return keras.Sequential(
         [
             keras.Input((4,)),
@@ -873,7 +877,7 @@ def double_precision():
             layers.GaussianDropout(0.1),
             layers.Dense(2),
         ]
-    ), numbers(4).astype("float64")
+    ), numbers(4)
 
 
 @member(draws=2, rtol=2e-3)
@@ -950,3 +954,43 @@ def one_feature_without_its_axis():
     return keras.Sequential(
         [keras.Input((1,)), linear_dense(6), layers.Dropout(0.5), linear_dense(2)]
     ), numbers(1)[:, 0]
+
+
+# What a model is, down to the last bit.
+
+
+def fingerprint(model: Any) -> dict[str, Any]:
+    """Returns everything of a model that looking at it must not change."""
+    found: dict[str, Any] = {}
+    for number, layer in enumerate([model, *model._flatten_layers(False)]):
+        where = f"{number} {layer.name}"
+        found[f"{where} attributes"] = sorted(vars(layer))
+        found[f"{where} trainable"] = (layer.trainable, layer.built)
+        found[f"{where} nodes"] = (
+            len(layer._inbound_nodes),
+            len(layer._outbound_nodes),
+        )
+        found[f"{where} output"] = _output_of(layer)
+        found[f"{where} own losses"] = len(layer._losses)
+        for index, variable in enumerate(layer.variables):
+            found[f"{where} variable {index}"] = _bits(variable)
+    found["losses"] = [_bits(loss) for loss in model.losses]
+    found["stop"] = getattr(model, "stop_predicting", "never set")
+    return found
+
+
+def outputs_of(model: Any, x: Any) -> list[bytes]:
+    """Returns the bits of what a model predicts in inference mode."""
+    outputs = model(x, training=False)
+    return [_bits(value) for value in keras.tree.flatten(outputs)]
+
+
+def _bits(value: Any) -> bytes:
+    return keras.ops.convert_to_numpy(value).tobytes()
+
+
+def _output_of(layer: Any) -> str:
+    try:
+        return str(keras.tree.map_structure(lambda t: t.shape, layer.output))
+    except (AttributeError, ValueError) as error:
+        return str(error)

@@ -151,6 +151,11 @@ def _opened(node: Any) -> tuple[Any, list[tuple[Any, Any]]] | None:
         return None
     if arguments.kwargs.get("mask") is not None:
         return None
+    structure = _keras.inputs_structure(graph)
+    if isinstance(arguments.args[0], dict) or isinstance(structure, dict):
+        # Keras pairs these by name; flat lists would pair them by order.
+        if not _same_keys(arguments.args[0], structure):
+            return None
     given = keras.tree.flatten(arguments.args[0])
     wanted = list(graph.inputs)
     if len(given) != len(wanted):
@@ -163,3 +168,8 @@ def _opened(node: Any) -> tuple[Any, list[tuple[Any, Any]]] | None:
         if len(outside.shape) != len(inside.shape):
             return None
     return graph, list(zip(wanted, given, strict=True))
+
+
+def _same_keys(one: Any, other: Any) -> bool:
+    both = isinstance(one, dict) and isinstance(other, dict)
+    return both and set(one) == set(other)

@@ -27,6 +27,12 @@ class BernoulliTest(TestCase):
         self.assertAllEqual(y > 0, [False, True, True])
         self.assertAllClose(y[1:], [1 / 0.7, 1 / 0.7])
 
+    def test_scale_has_the_precision_of_the_input(self):
+        words = np.full(1, 2**32 - 1, np.uint32)
+        for rate in (0.1, 0.3, 0.7):
+            y = _apply(Bernoulli(rate), np.ones(1, np.float64), words)
+            self.assertAllClose(y, [1 / (1 - rate)], rtol=1e-15, atol=0)
+
     def test_rate_zero_changes_nothing(self):
         noise = Bernoulli(0.0)
         self.assertFalse(noise.active)

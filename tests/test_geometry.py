@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many rows and samples run at once: bounded, aligned, and complete."""
+
+import hypothesis
+import hypothesis.strategies as st
+import keras
+
+from keras_bayesdrop import _geometry
+from keras_bayesdrop.plan import build_plan
+from tests.helpers import TestCase
+
+
+def _mlp(units=8):
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dropout(0.2),
+            keras.layers.Dense(units),
+            keras.layers.Dropout(0.5),
+            keras.layers.Dense(2),
+        ]
+    )
+
+
+class GeometryTest(TestCase):
+    def setUp(self):
+        super().setUp()
+        self.plan = build_plan(_mlp())
+
+    @hypothesis.given(
+        batch_size=st.none() | st.integers(1, 3000),
+        num_rows=st.integers(1, 3000),
+        num_samples=st.integers(2, 5000),
+        shared=st.booleans(),
+    )
+    def test_steps_are_aligned_to_the_counter_blocks(
+        self, batch_size, num_rows, num_samples, shared
+    ):
+        rows = num_rows if batch_size is None else min(num_rows, batch_size)
+        geometry = _geometry.choose_geometry(
+            self.plan, batch_size, rows, num_samples, shared
+        )
+        self.assertTrue(1 <= geometry.tile_rows <= rows)
+        # Samples of a step lie in `num_blocks` blocks of 16 that begin with
+        # the block of the first: it divides 16, or 16 divides it.
+        self.assertTrue(
+            16 % geometry.samples == 0 or geometry.samples % 16 == 0
+        )
+        self.assertEqual(geometry.num_blocks, -(-geometry.samples // 16))
+        if batch_size is not None:
+            # Memory contract: here everything is suffix, so that a step never
+            # holds more than `batch_size` folded rows.
+            used = min(geometry.samples, num_samples) * geometry.tile_rows
+            self.assertLessEqual(used, batch_size)
+
+    @hypothesis.given(
+        num_rows=st.integers(1, 10**6),
+        num_samples=st.integers(2, 10**6),
+        shared=st.booleans(),
+    )
+    def test_the_number_of_samples_never_sets_the_memory(
+        self, num_rows, num_samples, shared
+    ):
+        geometry = _geometry.choose_geometry(
+            self.plan, 64, min(64, num_rows), num_samples, shared
+        )
+        self.assertLessEqual(
+            min(geometry.samples, num_samples) * geometry.tile_rows, 64
+        )
+        self.assertLessEqual(geometry.num_blocks, 16)
+
+    def test_whole_batch_of_shared_masks_is_one_tile(self):
+        geometry = _geometry.choose_geometry(self.plan, 64, 64, 100, True)
+        self.assertEqual(geometry.tile_rows, 64)
+        self.assertEqual(geometry.samples, 1)
+
+    def test_few_rows_take_many_samples(self):
+        geometry = _geometry.choose_geometry(self.plan, 64, 1, 1000, True)
+        self.assertEqual(geometry.samples, 64)
+
+    def test_small_head_takes_more_samples_in_the_same_memory(self):
+        backbone = keras.Sequential(
+            [
+                keras.Input((8, 8, 3)),
+                keras.layers.Conv2D(64, 3, padding="same"),
+                keras.layers.GlobalAveragePooling2D(),
+                keras.layers.Dropout(0.5),
+                keras.layers.Dense(2),
+            ]
+        )
+        geometry = _geometry.choose_geometry(
+            build_plan(backbone), 16, 16, 1000, True
+        )
+        # A row of the convolution is 8 * 8 * (3 + 64) = 4288 numbers, one of
+        # the head at most 128.
+        self.assertGreaterEqual(geometry.samples, 32)
+        self.assertLessEqual(16 * geometry.samples * 128, 16 * 4288)
+
+    def test_batch_size_is_kept_and_else_chosen_by_the_model(self):
+        self.assertEqual(_geometry.rows_per_batch(self.plan, 7), 7)
+        small = _geometry.rows_per_batch(self.plan, None)
+        large = _geometry.rows_per_batch(build_plan(_mlp(100_000)), None)
+        self.assertGreater(small, large)
+        self.assertGreaterEqual(large, 1)
