@@ -13,8 +13,6 @@ import dataclasses
 import json
 import math
 import os
-import zipfile
-import zlib
 from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,61 +22,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_bayesdrop._arrays import Array
+from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._arrays import as_floating
+from keras_bayesdrop._arrays import as_numbers
+from keras_bayesdrop._labels import label_probabilities
+from keras_bayesdrop._labels import regression_targets
+from keras_bayesdrop._labels import sum_per_row
+from keras_bayesdrop._mixture import log_mean_exp
+from keras_bayesdrop._mixture import mixture_quantile
+from keras_bayesdrop._predictive_checks import check_fields
+from keras_bayesdrop._predictive_checks import check_task
+from keras_bayesdrop._predictive_file import FORMAT
+from keras_bayesdrop._predictive_file import UNREADABLE
+from keras_bayesdrop._predictive_file import read_fields
+from keras_bayesdrop._stats import EngineStep as EngineStep
+from keras_bayesdrop._stats import Stats as Stats
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
-from keras_bayesdrop.errors import NonFiniteError
 
-Array = npt.NDArray[np.floating[Any]]
-Float64Array = npt.NDArray[np.float64]
 Rows = int | slice | Sequence[int] | Sequence[bool] | npt.NDArray[Any]
-
-TASKS = ("regression", "classification", "binary")
-
-# Written into every file; a reader refuses what it does not know.
-_FORMAT = 1
-
-# Probabilities may leave [0, 1] by the rounding of a float16 softmax.
-_PROBABILITY_SLACK = 2e-3
-
-# Mixture quantiles are computed in pieces of about this many samples, so that
-# their temporary arrays stay in cache.
-_MIXTURE_VALUES = 2**17
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineStep:
-    """One step of the plan, who ran it, and why."""
-
-    name: str
-    engine: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stats:
-    """How a prediction was made.
-
-    Attributes:
-        num_samples: Number `T` of Monte Carlo samples.
-        num_rows: Number of examples.
-        seed: Seed of the masks: with it the prediction can be repeated.
-        masks: `"shared"` or `"independent"`.
-        method: `"sampling"`, or the name of another way.
-        engine: The steps of the plan, in order.
-        seconds: Wall time in seconds.
-        samples_per_second: Rows times samples, per second.
-        batch_size: Number of rows in memory at a time.
-    """
-
-    num_samples: int
-    num_rows: int
-    seed: int
-    masks: str
-    method: str
-    engine: tuple[EngineStep, ...]
-    seconds: float
-    samples_per_second: float
-    batch_size: int
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -130,18 +93,18 @@ class Predictive:
 
     def __post_init__(self) -> None:
         """Brings the arrays into form and checks that they fit together."""
-        _check_task(self.task)
+        check_task(self.task)
         put = object.__setattr__
         for name in _ROW_AXES:
             if getattr(self, name) is not None:
-                array = _as_numbers(name, getattr(self, name))
+                array = as_numbers(name, getattr(self, name))
                 if name != "vote_counts":
-                    array = _as_floating(array)
+                    array = as_floating(array)
                 put(self, name, array)
         if self.quantile_levels is not None:
             levels = tuple(float(q) for q in self.quantile_levels)
             put(self, "quantile_levels", levels)
-        _check_fields(self)
+        check_fields(self)
 
     # Sequence of rows.
 
@@ -268,7 +231,7 @@ class Predictive:
                 return lower, upper
             noise = 1 / math.sqrt(self.noise_precision)
             lower, upper = (
-                _mixture_quantile(self.samples, noise, q) for q in tails
+                mixture_quantile(self.samples, noise, q) for q in tails
             )
             return self._float(lower), self._float(upper)
         if self.noise_precision is None:
@@ -440,7 +403,7 @@ class Predictive:
             if getattr(self, name) is not None
         }
         meta = {
-            "format": _FORMAT,
+            "format": FORMAT,
             "task": self.task,
             "noise_precision": self.noise_precision,
             "quantile_levels": self.quantile_levels,
@@ -460,8 +423,8 @@ class Predictive:
         """
         with open(path, "rb") as file:
             try:
-                return cls(**_read_fields(file))
-            except _UNREADABLE as error:
+                return cls(**read_fields(file))
+            except UNREADABLE as error:
                 raise BayesdropError(
                     f"Cannot read a prediction from `{os.fspath(path)}`. "
                     "Expected a whole file written by `Predictive.save`. "
@@ -541,7 +504,7 @@ class Predictive:
             row[:] = sum_per_row(np.square(target - sample))
         outputs = math.prod(self.mean.shape[1:])
         constant = outputs / 2 * (math.log(tau) - math.log(2 * math.pi))
-        return _log_mean_exp(-tau / 2 * square) + constant
+        return log_mean_exp(-tau / 2 * square) + constant
 
 
 # For each array the axis of its rows; also the arrays that a file holds.
@@ -553,107 +516,6 @@ _ROW_AXES = {
     "mean_entropy": 0,
     "vote_counts": 0,
 }
-
-# What a damaged or foreign file can raise while it is read.
-_UNREADABLE = (
-    AttributeError,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    OSError,
-    TypeError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-
-def regression_targets(mean: Array, y: npt.ArrayLike) -> Float64Array:
-    """Checks targets of a regression and gives them the shape of `mean`."""
-    target = _as_numbers("y", y).astype(np.float64)
-    if not np.all(np.isfinite(target)):
-        raise NonFiniteError(
-            "Invalid value for argument `y`. Expected finite targets. "
-            f"Received: {np.sum(~np.isfinite(target))} values that are NaN or "
-            "infinite."
-        )
-    return _fit_shape(target, mean.shape, "y", f"{mean.shape}")
-
-
-def class_labels(mean: Array, y: npt.ArrayLike) -> npt.NDArray[np.intp]:
-    """Checks class labels and gives them as numbers.
-
-    Args:
-        mean: Probabilities `[rows, ..., classes]`.
-        y: Class numbers `[rows, ...]`, or one-hot of the shape of `mean`.
-
-    Returns:
-        Class numbers `[rows, ...]`.
-    """
-    labels = _as_numbers("y", y)
-    classes = mean.shape[-1]
-    if labels.shape == mean.shape:
-        hot = labels == 1
-        if not np.all(hot | (labels == 0)) or not np.all(hot.sum(-1) == 1):
-            raise BayesdropError(
-                "Invalid one-hot labels in argument `y`. Expected one 1 and "
-                "otherwise zeros along the last axis. Received: values from "
-                f"{labels.min()} to {labels.max()}, sums from "
-                f"{labels.sum(-1).min()} to {labels.sum(-1).max()}"
-            )
-        return np.asarray(np.argmax(hot, axis=-1))
-    shape = mean.shape[:-1]
-    expected = f"{shape} of class numbers or {mean.shape} of one-hot labels"
-    labels = _fit_shape(labels, shape, "y", expected)
-    inside = (labels >= 0) & (labels < classes)
-    if not np.all(inside & (labels == np.floor(labels))):
-        raise BayesdropError(
-            "Invalid labels in argument `y`. Expected whole numbers from 0 to "
-            f"{classes - 1}. Received: values from {labels.min()} to "
-            f"{labels.max()}, of type {labels.dtype}"
-        )
-    return labels.astype(np.intp)
-
-
-def binary_labels(mean: Array, y: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Checks labels 0 and 1 and gives them the shape of `mean`."""
-    labels = _as_numbers("y", y)
-    labels = _fit_shape(labels, mean.shape, "y", f"{mean.shape}")
-    if not np.all((labels == 0) | (labels == 1)):
-        raise BayesdropError(
-            "Invalid labels in argument `y`. Expected only 0 and 1. Received: "
-            f"values from {labels.min()} to {labels.max()}, of type "
-            f"{labels.dtype}"
-        )
-    return np.asarray(labels == 1)
-
-
-def label_probabilities(
-    mean: Array, y: npt.ArrayLike, task: str
-) -> Float64Array:
-    """Mean probability of the label that was observed, one per label."""
-    p = np.clip(mean.astype(np.float64), 0.0, 1.0)
-    if task == "binary":
-        return np.where(binary_labels(p, y), p, 1.0 - p)
-    labels = class_labels(p, y)
-    return np.take_along_axis(p, labels[..., None], axis=-1)[..., 0]
-
-
-def sum_per_row(values: Float64Array) -> Float64Array:
-    """Sums over all axes but the first."""
-    return np.asarray(values.sum(axis=tuple(range(1, values.ndim))))
-
-
-def _fit_shape(
-    values: npt.NDArray[Any], shape: tuple[int, ...], name: str, expected: str
-) -> npt.NDArray[Any]:
-    """Adds or drops a last axis of length 1, if that gives `shape`."""
-    if values.shape in (shape, (*shape, 1)) or (*values.shape, 1) == shape:
-        return values.reshape(shape)
-    raise BayesdropError(
-        f"Invalid shape of argument `{name}`. Expected {expected}. Received: "
-        f"{name}.shape={values.shape}"
-    )
 
 
 def _entropy(probabilities: Array, task: str) -> Float64Array:
@@ -679,97 +541,6 @@ def _count_votes(samples: Array, task: str) -> npt.NDArray[Any]:
     return counts.reshape(samples.shape[1:])
 
 
-def _log_mean_exp(values: Float64Array) -> Float64Array:
-    """`log(mean(exp(values)))` over the first axis, without overflow."""
-    peak = values.max(axis=0)
-    return np.asarray(peak + np.log(np.mean(np.exp(values - peak), axis=0)))
-
-
-def _mixture_quantile(samples: Array, noise: float, q: float) -> Float64Array:
-    """Quantile `q` of the equal-weight mixture of `N(samples[t], noise**2)`.
-
-    Args:
-        samples: Array `[T, ...]`.
-        noise: Standard deviation of each part.
-        q: Level in `(0, 1)`.
-
-    Returns:
-        Array `[...]`.
-    """
-    flat = samples.reshape(len(samples), -1)
-    result = np.empty(flat.shape[1])
-    width = max(1, _MIXTURE_VALUES // len(flat))
-    for start in range(0, flat.shape[1], width):
-        part = slice(start, start + width)
-        result[part] = _solve_mixture(flat[:, part].astype(float), noise, q)
-    return result.reshape(samples.shape[1:])
-
-
-def _solve_mixture(
-    samples: Float64Array, noise: float, q: float
-) -> Float64Array:
-    """Solves `mean{ Phi((x - samples[t]) / noise) : t } = q` for `x`.
-
-    Newton's method from the normal approximation, inside a bracket that each
-    step shrinks. A step that would leave the bracket, or that is more than
-    half as long as the one before, is replaced by bisection: every element
-    converges, however far apart the samples are.
-    """
-    shift = NormalDist().inv_cdf(q) * noise
-    low, high = samples.min(axis=0) + shift, samples.max(axis=0) + shift
-    spread = np.sqrt(samples.var(axis=0) + noise**2)
-    x = np.clip(samples.mean(axis=0) + spread * shift / noise, low, high)
-    stride = high - low
-    largest = np.maximum(np.abs(low), np.abs(high))
-    tolerance = 1e-9 * noise + 4 * np.finfo(np.float64).eps * largest
-    while True:
-        todo = np.flatnonzero(stride > tolerance)
-        if todo.size == 0:
-            return np.asarray(x)
-        here = x[todo]
-        z = (here - samples[:, todo]) / noise  # [T, elements to do]
-        excess = _normal_cdf(z).mean(axis=0) - q
-        low[todo] = np.where(excess < 0, here, low[todo])
-        high[todo] = np.where(excess < 0, high[todo], here)
-        density = np.exp(-(z**2) / 2).mean(axis=0) / math.sqrt(2 * math.pi)
-        # No slope between distant samples: an infinite step, hence bisection.
-        step = np.full_like(here, math.inf)
-        np.divide(excess * noise, density, out=step, where=density > 1e-99)
-        there = here - step
-        bisect = (there < low[todo]) | (there > high[todo])
-        bisect |= np.abs(step) > stride[todo] / 2
-        half = (high[todo] - low[todo]) / 2
-        x[todo] = np.where(bisect, low[todo] + half, there)
-        stride[todo] = np.where(bisect, half, np.abs(step))
-
-
-def _normal_cdf(z: Float64Array) -> Float64Array:
-    """Standard normal distribution function, to the last digit.
-
-    NumPy has none; a call of `math.erfc` per value takes about 50 ns.
-    """
-    scaled = (z.ravel() * -math.sqrt(0.5)).tolist()
-    values = np.fromiter(map(math.erfc, scaled), np.float64, z.size)
-    return 0.5 * values.reshape(z.shape)
-
-
-def _as_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiub":
-        raise BayesdropError(
-            f"Invalid value for argument `{name}`. Expected an array of "
-            f"numbers. Received: an array of type {array.dtype}"
-        )
-    return array
-
-
-def _as_floating(array: npt.NDArray[Any]) -> Array:
-    """Float32 or float64, whichever it is; anything else as float32."""
-    if array.dtype in (np.float32, np.float64):
-        return array
-    return array.astype(np.float32)
-
-
 def _row_index(rows: Rows, length: int) -> slice | npt.NDArray[Any]:
     """Turns a selection of rows into an index that keeps the axis."""
     if isinstance(rows, slice):
@@ -792,107 +563,3 @@ def _row_index(rows: Rows, length: int) -> slice | npt.NDArray[Any]:
             f"Received: a mask of length {len(index)}"
         )
     return np.atleast_1d(index)
-
-
-def _check_task(task: str) -> None:
-    if task not in TASKS:
-        raise BayesdropError(
-            f"Invalid value for argument `task`. Expected one of {TASKS}. "
-            f"Received: task={task!r}"
-        )
-
-
-def _check_fields(p: Predictive) -> None:
-    """Checks that the parts of a prediction fit together."""
-    axes = 2 if p.task == "classification" else 1
-    if p.mean.ndim < axes:
-        raise BayesdropError(
-            f"Invalid shape of argument `mean`. Expected at least {axes} "
-            f"axes for task={p.task!r}. Received: mean.shape={p.mean.shape}"
-        )
-    if p.stats.num_samples < 2:
-        raise BayesdropError(
-            "Invalid number of samples. Expected at least 2, since the "
-            "variance of one is not defined. Received: "
-            f"num_samples={p.stats.num_samples}"
-        )
-    if (p.quantile_levels is None) != (p.quantile_values is None):
-        raise BayesdropError(
-            "Invalid quantiles. Expected `quantile_levels` and "
-            "`quantile_values` together or neither. Received: "
-            f"quantile_levels={p.quantile_levels}"
-        )
-    shape = p.mean.shape
-    labels = shape[:-1] if p.task == "classification" else shape
-    expected = {
-        "variance": shape,
-        "samples": (p.stats.num_samples, *shape),
-        "quantile_values": (len(p.quantile_levels or ()), *shape),
-        "mean_entropy": labels,
-        "vote_counts": shape,
-    }
-    for name, wanted in expected.items():
-        array = getattr(p, name)
-        if array is not None and array.shape != wanted:
-            raise BayesdropError(
-                f"Invalid shape of argument `{name}`. Expected {wanted}, to "
-                f"fit mean.shape={shape} and "
-                f"num_samples={p.stats.num_samples}. Received: "
-                f"{name}.shape={array.shape}"
-            )
-    if p.stats.num_rows != len(p.mean):
-        raise BayesdropError(
-            "Invalid value for argument `stats`. Expected "
-            f"num_rows={len(p.mean)}, the length of `mean`. Received: "
-            f"num_rows={p.stats.num_rows}"
-        )
-    if p.task == "regression":
-        _check_precision(p.noise_precision)
-    else:
-        _check_probabilities(p)
-
-
-def _check_precision(tau: float | None) -> None:
-    if tau is not None and not 0 < tau < math.inf:
-        raise BayesdropError(
-            "Invalid value for argument `noise_precision`. Expected a "
-            "positive float, the inverse of the noise variance. Received: "
-            f"noise_precision={tau}"
-        )
-
-
-def _check_probabilities(p: Predictive) -> None:
-    if p.noise_precision is not None:
-        raise BayesdropError(
-            "Invalid value for argument `noise_precision`. Expected None "
-            f"for task={p.task!r}: only a regression has observation noise. "
-            f"Received: noise_precision={p.noise_precision}"
-        )
-    slack = _PROBABILITY_SLACK
-    if not np.all((p.mean >= -slack) & (p.mean <= 1 + slack)):
-        raise BayesdropError(
-            "Invalid value for argument `mean`. Expected probabilities in "
-            f"[0, 1] for task={p.task!r}. Received: values from "
-            f"{p.mean.min()} to {p.mean.max()}"
-        )
-
-
-def _read_fields(file: Any) -> dict[str, Any]:
-    """Reads the constructor's arguments from an open `.npz` file."""
-    with np.load(file, allow_pickle=False) as archive:
-        meta = json.loads(archive["meta"].item())
-        if meta["format"] != _FORMAT:
-            raise ValueError(
-                f"format {meta['format']}, where this version of "
-                f"keras_bayesdrop reads format {_FORMAT}"
-            )
-        arrays = {name: archive[name] for name in meta["arrays"]}
-    stats = dict(meta["stats"])
-    steps = tuple(EngineStep(**step) for step in stats.pop("engine"))
-    return {
-        "task": meta["task"],
-        "noise_precision": meta["noise_precision"],
-        "quantile_levels": meta["quantile_levels"],
-        "stats": Stats(engine=steps, **stats),
-        **arrays,
-    }

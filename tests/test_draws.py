@@ -49,9 +49,7 @@ def _ones(*shape):
 @pytest.mark.parametrize("masks", ["shared", "independent"])
 @pytest.mark.parametrize("units", [1, 3, 4, 5, 7, 17])
 def test_output_of_a_dropout_layer_is_the_mask(units, masks):
-    model = keras.Sequential(
-        [keras.Input((units,)), keras.layers.Dropout(0.3)]
-    )
+    model = keras.Sequential([keras.Input((units,)), keras.layers.Dropout(0.3)])
     samples = _samples(model, _ones(5, units), 37, masks=masks)
     keep = _expected_keep(0, 37, 5, (units,), 0.3, masks)
     np.testing.assert_array_equal(samples != 0, keep)
@@ -86,7 +84,9 @@ def test_sites_are_numbered_in_the_order_of_the_graph(masks):
     # the product of the first two, and the third alone.
     inputs = keras.Input((6,))
     both = keras.layers.Dropout(0.4)(keras.layers.Dropout(0.2)(inputs))
-    ones = keras.layers.Dense(5, kernel_initializer="zeros", bias_initializer="ones")
+    ones = keras.layers.Dense(
+        5, kernel_initializer="zeros", bias_initializer="ones"
+    )
     third = keras.layers.Dropout(0.5)(ones(both))
     model = keras.Model(inputs, [both, third])
     seen, behind = _samples(model, _ones(4, 6), 18, masks=masks, batch_size=3)
@@ -224,7 +224,9 @@ def test_gaussian_noise_is_the_inverse_cdf_of_the_word(masks):
         [philox_words(SEED, site, range(20), rows, 5) for site in (0, 1)]
     )
     u = (words.astype(np.float64) + 0.5) / 2**32
-    draws = np.swapaxes(scipy.special.ndtri(u), 1, 2)  # [site, samples, rows, 5]
+    draws = np.swapaxes(
+        scipy.special.ndtri(u), 1, 2
+    )  # [site, samples, rows, 5]
     factor = np.broadcast_to(1 + 0.5 * draws[0], times.shape)
     np.testing.assert_allclose(times, factor, rtol=1e-5, atol=1e-6)
     added = np.broadcast_to(0.7 * draws[1], both.shape)
@@ -233,7 +235,9 @@ def test_gaussian_noise_is_the_inverse_cdf_of_the_word(masks):
 
 @pytest.mark.parametrize("masks", ["shared", "independent"])
 def test_time_of_unknown_length(masks):
-    model = keras.Sequential([keras.Input((None, 3)), keras.layers.Dropout(0.5)])
+    model = keras.Sequential(
+        [keras.Input((None, 3)), keras.layers.Dropout(0.5)]
+    )
     for steps in (2, 5):
         samples = _samples(model, _ones(4, steps, 3), 18, masks=masks)
         keep = _expected_keep(0, 18, 4, (steps, 3), 0.5, masks)

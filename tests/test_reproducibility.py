@@ -195,7 +195,10 @@ def test_saving_and_loading(kind, tmp_path):
 
 def test_branches_keep_their_masks_when_loaded(tmp_path):
     """Sites at the same depth, named against the order of creation."""
-    inputs = {"b": keras.Input((6,), name="b"), "a": keras.Input((6,), name="a")}
+    inputs = {
+        "b": keras.Input((6,), name="b"),
+        "a": keras.Input((6,), name="a"),
+    }
     last = keras.layers.Dropout(0.5, name="z")(inputs["a"])
     first = keras.layers.Dropout(0.5, name="y")(inputs["b"])
     both = keras.layers.Dropout(0.5, name="x")(inputs["b"])
@@ -271,8 +274,9 @@ def _ways(x):
     )
     yield "PyDataset", _Batches(x, 6)
     yield "generator", (x[i : i + 4] for i in range(0, len(x), 4))
-    yield "generator of (x, y)", (
-        (x[i : i + 9], x[i : i + 9, 0]) for i in range(0, ROWS, 9)
+    yield (
+        "generator of (x, y)",
+        ((x[i : i + 9], x[i : i + 9, 0]) for i in range(0, ROWS, 9)),
     )
 
 
@@ -308,7 +312,13 @@ def test_lists_and_dicts_of_inputs(masks):
         (by_list, tuples),
         (by_dict, parts),
         (by_dict, stream),
-        (by_dict, ({k: v[i : i + 4] for k, v in parts.items()} for i in range(0, ROWS, 4))),
+        (
+            by_dict,
+            (
+                {k: v[i : i + 4] for k, v in parts.items()}
+                for i in range(0, ROWS, 4)
+            ),
+        ),
     ):
         assert_same_samples(_samples(model, way, masks=masks), whole)
 
@@ -336,7 +346,9 @@ def test_any_network_in_any_pieces_is_the_network_of_the_contract(data):
     """A random network, against NumPy in float64 with masks by Philox."""
     draw = data.draw
     depth = draw(st.integers(1, 3), "layers")
-    widths = draw(st.lists(st.integers(1, 9), min_size=depth + 1, max_size=depth + 1))
+    widths = draw(
+        st.lists(st.integers(1, 9), min_size=depth + 1, max_size=depth + 1)
+    )
     rate = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9])
     rates = draw(st.lists(rate, min_size=depth, max_size=depth))
     hypothesis.assume(any(rates))
@@ -350,9 +362,7 @@ def test_any_network_in_any_pieces_is_the_network_of_the_contract(data):
     x = rng.normal(size=(rows, widths[0])).astype(np.float32)
     layers = [keras.Input((widths[0],))]
     value = np.broadcast_to(x.astype(np.float64), (num_samples, *x.shape))
-    for site, (rate, width) in enumerate(
-        zip(rates, widths[1:], strict=True)
-    ):
+    for site, (rate, width) in enumerate(zip(rates, widths[1:], strict=True)):
         dense = keras.layers.Dense(width, activation="tanh")
         layers += [keras.layers.Dropout(rate), dense]
         dense.build((None, value.shape[-1]))

@@ -323,7 +323,9 @@ class WordsToNormalTest(TestCase):
     def test_is_normal(self):
         words = philox_words(11, 0, range(16), range(10), 125)
         draw = _rng.words_to_normal(tf.constant(words), tf.float32).numpy()
-        self.assertGreater(scipy.stats.kstest(draw.ravel(), "norm").pvalue, 0.01)
+        self.assertGreater(
+            scipy.stats.kstest(draw.ravel(), "norm").pvalue, 0.01
+        )
 
 
 class WordsToUniformTest(TestCase):

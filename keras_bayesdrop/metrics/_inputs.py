@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_bayesdrop._labels import binary_labels
+from keras_bayesdrop._labels import class_labels
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.predictive import binary_labels
-from keras_bayesdrop.predictive import class_labels
 
 Prediction = Predictive | npt.ArrayLike
 

@@ -4,10 +4,10 @@
 import numpy as np
 import numpy.typing as npt
 
+from keras_bayesdrop._labels import regression_targets
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.predictive import regression_targets
 
 
 def root_mean_squared_error(

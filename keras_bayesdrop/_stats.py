@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a prediction was made."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineStep:
+    """One step of the plan, who ran it, and why."""
+
+    name: str
+    engine: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stats:
+    """How a prediction was made.
+
+    Attributes:
+        num_samples: Number `T` of Monte Carlo samples.
+        num_rows: Number of examples.
+        seed: Seed of the masks: with it the prediction can be repeated.
+        masks: `"shared"` or `"independent"`.
+        method: `"sampling"`, or the name of another way.
+        engine: The steps of the plan, in order.
+        seconds: Wall time in seconds.
+        samples_per_second: Rows times samples, per second.
+        batch_size: Number of rows in memory at a time.
+    """
+
+    num_samples: int
+    num_rows: int
+    seed: int
+    masks: str
+    method: str
+    engine: tuple[EngineStep, ...]
+    seconds: float
+    samples_per_second: float
+    batch_size: int
