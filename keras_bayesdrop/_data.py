@@ -34,6 +34,10 @@ class Batch:
 def count_rows(x: Any) -> int | None:
     """Returns the number of rows of arrays, or `None` for a stream."""
     leaves = keras.tree.flatten(x)
+    if x is None or not leaves:
+        raise BayesdropError(
+            f"`x` is empty. Expected at least one row. Received: x={x!r}"
+        )
     if any(isinstance(x, (tf.RaggedTensor, tf.SparseTensor)) for x in leaves):
         raise BayesdropError(
             "`x` holds ragged or sparse tensors. Expected dense arrays "

@@ -81,6 +81,18 @@ def sublayers(layer: Any) -> list[Any]:
     return list(getattr(layer, "_layers", ()))
 
 
+def all_layers(model: Any) -> list[Any]:
+    """Returns a model and every layer below it, each once."""
+    found: dict[int, Any] = {}
+    stack = [model]
+    while stack:
+        layer = stack.pop()
+        if id(layer) not in found:
+            found[id(layer)] = layer
+            stack.extend(sublayers(layer))
+    return list(found.values())
+
+
 def accepts_training(operation: Any) -> bool:
     """Returns whether `operation.call` has an argument `training`."""
     if not isinstance(operation, keras.Layer):
@@ -142,8 +154,11 @@ def is_random_access(x: Any) -> bool:
     )
 
 
-def value_spec(tensor: Any) -> tf.TensorSpec:
-    """Returns the static shape and dtype of a tensor, real or symbolic."""
-    return tf.TensorSpec(
-        tensor.shape, keras.backend.standardize_dtype(tensor.dtype)
-    )
+def spec(shape: Any, dtype: Any) -> tf.TensorSpec:
+    """Returns a `tf.TensorSpec` of a shape and any name of a dtype."""
+    return tf.TensorSpec(shape, keras.backend.standardize_dtype(dtype))
+
+
+def is_ours(cls: type) -> bool:
+    """Returns whether a class was written by Keras or by this package."""
+    return cls.__module__.split(".")[0] in ("keras", "keras_bayesdrop")

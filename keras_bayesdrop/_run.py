@@ -65,6 +65,7 @@ class Run:
         self.model = model
         self.request = request
         self.plan: Plan = build_plan(model, layers, example)
+        self.plan.require_samples()
         self.engine: Engine
         self.engine, self.reason = choose_engine(self.plan, engine)
         self.heads: list[Head] = resolve_heads(

@@ -3,7 +3,6 @@
 
 import dataclasses
 import sys
-from typing import Any
 
 import keras
 
@@ -118,20 +117,9 @@ def inspect(model: keras.Model, verbose: bool = True) -> Inspection:
         tuple(hidden_noise(model, "")),
         sum(
             isinstance(layer, keras.layers.BatchNormalization)
-            for layer in _all_layers(model)
+            for layer in _keras.all_layers(model)
         ),
     )
     if verbose:
         sys.stdout.write(f"{report}\n")
     return report
-
-
-def _all_layers(model: Any) -> list[Any]:
-    found: dict[int, Any] = {}
-    stack = [model]
-    while stack:
-        layer = stack.pop()
-        if id(layer) not in found:
-            found[id(layer)] = layer
-            stack.extend(_keras.sublayers(layer))
-    return list(found.values())

@@ -229,8 +229,8 @@ def _check_noise(model: Any, layers: LayerSelection) -> None:
         )
     if hidden:
         warnings.warn(
-            "Some layers draw noise in their own `call`, which cannot be "
-            "reached: it stays off, and the uncertainty leaves it out. Use a "
+            "Some layers draw noise in code of their own, which cannot be "
+            "reached: neither the seed nor the uncertainty covers it. Use a "
             f"dropout layer inside instead. {reasons}",
             BayesdropWarning,
             stacklevel=3,

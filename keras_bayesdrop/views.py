@@ -62,6 +62,8 @@ class View(keras.Model):
         engine = Reference()
         flat = plan.flatten(inputs)
         draws = self._draws(tf.shape(flat[0])[0])
+        if draws is not None:
+            plan.require_samples()
         cut = engine.run_prefix(plan, flat)
         return plan.pack(engine.run_suffix(plan, cut, draws))
 
@@ -105,6 +107,7 @@ class StochasticView(View):
         **kwargs: Any,
     ) -> None:
         masks = check_choice(masks, "masks", MASKS)
+        seed = None if seed is None else check_int(seed, "seed")
         super().__init__(source, layers, name, **kwargs)
         self.masks = masks
         self.seed = seed

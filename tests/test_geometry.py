@@ -69,6 +69,16 @@ class GeometryTest(TestCase):
         )
         self.assertLessEqual(geometry.num_blocks, 16)
 
+    def test_large_batches_of_a_stream_are_cut(self):
+        for shared in (False, True):
+            geometry = _geometry.choose_geometry(
+                self.plan, None, 10**6, 1000, shared
+            )
+            # 8 MB of the widest layer, in and out: 16 numbers of 4 bytes.
+            entries = geometry.tile_rows * geometry.samples
+            self.assertLessEqual(entries * 16 * 4, 8 * 2**20)
+            self.assertGreaterEqual(entries, 1024)
+
     def test_whole_batch_of_shared_masks_is_one_tile(self):
         geometry = _geometry.choose_geometry(self.plan, 64, 64, 100, True)
         self.assertEqual(geometry.tile_rows, 64)

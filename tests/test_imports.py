@@ -18,7 +18,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # counts as one module. A new module goes in the highest row that serves it.
 ROWS = (
     {"errors", "_types", "_version", "_export", "_validate", "_rng", "_keras"}
-    | {"_noise_precision", "_progress", "_sketch", "_table"},
+    | {"_noise_precision", "_progress", "_sketch", "_table", "_arrays"}
+    | {"_labels", "_mixture", "_stats", "_predictive_checks"}
+    | {"_predictive_file"},
     {"noise", "priors"},
     {"_draws", "layers", "regularizers"},
     {"sites"},

@@ -65,6 +65,7 @@ def test_maximises_the_likelihood(case):
     assert -1e-9 < gap < 1e-6
 
 
+@hypothesis.settings(max_examples=12)
 @hypothesis.given(
     seed=st.integers(0, 2**32 - 1),
     num_samples=st.integers(2, 40),

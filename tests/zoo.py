@@ -37,6 +37,7 @@ class Member:
             distribution: the model has nothing but noise that trains.
         always_on: Whether noise is on in `model(x, training=False)` as well.
         rtol: Precision of its arithmetic.
+        slow: Whether it is long to trace, and much like another member.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Member:
     like_training: bool = True
     always_on: bool = False
     rtol: float = 1e-5
+    slow: bool = False
 
     def build(self) -> tuple[Any, Any]:
         """Returns the model and its inputs, the same ones every time."""
@@ -113,7 +115,11 @@ def sequential():
 @member(draws=1, linear=True)
 def sequential_built_by_call():
     model = keras.Sequential(
-        [layers.Dense(6, activation="relu"), layers.Dropout(0.5), linear_dense(2)]
+        [
+            layers.Dense(6, activation="relu"),
+            layers.Dropout(0.5),
+            linear_dense(2),
+        ]
     )
     x = numbers(4)
     model(x)
@@ -373,7 +379,7 @@ def lstm_of_any_length():
     return recurrent(layers.LSTM(3, recurrent_dropout=0.5), time=None)
 
 
-@member(draws=10)
+@member(draws=10, slow=True)
 def stacked_cells():
     cells = [
         layers.LSTMCell(3, dropout=0.3, recurrent_dropout=0.4),
@@ -386,13 +392,11 @@ def stacked_cells():
 @member(draws=16)
 def bidirectional():
     return recurrent(
-        layers.Bidirectional(
-            layers.LSTM(2, dropout=0.3, recurrent_dropout=0.4)
-        )
+        layers.Bidirectional(layers.LSTM(2, dropout=0.3, recurrent_dropout=0.4))
     )
 
 
-@member(draws=8)
+@member(draws=8, slow=True)
 def conv_lstm():
     return keras.Sequential(
         [
@@ -404,7 +408,7 @@ def conv_lstm():
     ), numbers(3, 4, 2)
 
 
-@member(draws=6)
+@member(draws=6, slow=True)
 def encoder_decoder():
     source, target = keras.Input((4, 3)), keras.Input((3, 3))
     _, *state = layers.LSTM(4, dropout=0.4, return_state=True)(source)
@@ -431,7 +435,7 @@ def masked_lstm():
     ), tokens(4)
 
 
-@member(draws=2)
+@member(draws=2, slow=True)
 def masked_before_noise():
     """The mask crosses from what runs once to what runs per sample."""
     inputs = keras.Input((4,), dtype="int32")
@@ -496,9 +500,7 @@ def transformer():
     x = layers.Embedding(9, 4)(inputs)
     x = x + np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)
     x = layers.Dropout(0.1)(x)
-    y = layers.MultiHeadAttention(2, 2, dropout=0.2)(
-        x, x, use_causal_mask=True
-    )
+    y = layers.MultiHeadAttention(2, 2, dropout=0.2)(x, x, use_causal_mask=True)
     x = layers.LayerNormalization()(x + y)
     y = layers.Dense(4)(layers.Dense(6, activation="gelu")(x))
     x = layers.LayerNormalization()(x + layers.Dropout(0.3)(y))
@@ -952,7 +954,12 @@ def token_average():
 @member(draws=1)
 def one_feature_without_its_axis():
     return keras.Sequential(
-        [keras.Input((1,)), linear_dense(6), layers.Dropout(0.5), linear_dense(2)]
+        [
+            keras.Input((1,)),
+            linear_dense(6),
+            layers.Dropout(0.5),
+            linear_dense(2),
+        ]
     ), numbers(1)[:, 0]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calling a Keras operation for several samples without changing it."""
 
+import dataclasses
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -11,6 +12,10 @@ import tensorflow as tf
 
 from keras_bayesdrop import _keras
 from keras_bayesdrop._draws import Draws
+from keras_bayesdrop.plan.probe import Role
+from keras_bayesdrop.plan.probe import Shape
+from keras_bayesdrop.plan.probe import misplaced
+from keras_bayesdrop.plan.probe import role_of
 from keras_bayesdrop.sites import Site
 from keras_bayesdrop.sites import redirected
 
@@ -70,41 +75,74 @@ def noisy_call(
     return call
 
 
-def count_draws(
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """What a trace of an operation showed.
+
+    Attributes:
+        draws: How often the noise sites inside draw.
+        outputs: Structure of `tf.TensorSpec`, any batch size.
+        problem: Why its noise cannot be sampled, or an empty string.
+    """
+
+    draws: int
+    outputs: Any
+    problem: str
+
+
+def trace_noise(
     operation: Any,
     fill: Callable[..., Any],
     path: str,
-    specs: Sequence[Any],
-) -> tuple[int, Any]:
-    """Traces an operation once to see how often its noise sites draw.
+    specs: Sequence[Sequence[tf.TensorSpec]],
+) -> Traced:
+    """Traces an operation at two batch sizes to see its noise draw.
 
     Args:
         operation: Keras layer or model.
         fill: Maps tensors to the arguments of the call.
         path: Names from the model down to the operation.
-        specs: `tf.TensorSpec` of each tensor.
+        specs: Specs of the tensors, per batch size.
 
     Returns:
-        The number of draws, and the structure of outputs as `tf.TensorSpec`.
+        What the traces showed.
     """
-    count = 0
+    (shapes, structure), (other_shapes, _) = (
+        _trace(operation, fill, path, each) for each in specs
+    )
+    problem = ""
+    for (site, one), (_, other) in zip(shapes, other_shapes, strict=False):
+        if role_of((one, other)) in (Role.CONSTANT, Role.ELSEWHERE):
+            problem = problem or misplaced(site, (one, other))
+    return Traced(len(shapes), structure, problem)
+
+
+def _trace(
+    operation: Any,
+    fill: Callable[..., Any],
+    path: str,
+    specs: Sequence[tf.TensorSpec],
+) -> tuple[list[tuple[str, Shape]], Any]:
+    """Returns path and input shape of every draw, and the outputs' specs."""
+    draws: list[tuple[str, Shape]] = []
+    structure: Any = None
 
     def perturb(site: Site, x: tf.Tensor) -> tf.Tensor:
-        nonlocal count
-        count += 1
+        draws.append((site.path, tuple(x.shape)))
         return x
 
     training = {"training": False} if _keras.accepts_training(operation) else {}
-    structure: Any = None
 
     def run(*values: tf.Tensor) -> list[tf.Tensor]:
-        nonlocal count, structure
-        count = 0
+        nonlocal structure
+        draws.clear()
         args, kwargs = fill(values)
         with keras.StatelessScope(), redirected(operation, path, perturb):
             outputs = operation(*args, **{**kwargs, **training})
-        structure = keras.tree.map_structure(_keras.value_spec, outputs)
+        structure = keras.tree.map_structure(
+            lambda x: _keras.spec([None, *x.shape[1:]], x.dtype), outputs
+        )
         return list(keras.tree.flatten(outputs))
 
     tf.function(run, autograph=False).get_concrete_function(*specs)
-    return count, structure
+    return draws, structure

@@ -19,12 +19,20 @@ import keras
 
 from keras_bayesdrop import _keras
 from keras_bayesdrop.errors import PlanError
-from keras_bayesdrop.plan.calls import count_draws
+from keras_bayesdrop.plan.calls import Traced
 from keras_bayesdrop.plan.calls import inference_call
 from keras_bayesdrop.plan.calls import noisy_call
+from keras_bayesdrop.plan.calls import trace_noise
 from keras_bayesdrop.plan.graph import Graph
 from keras_bayesdrop.plan.graph import Node
 from keras_bayesdrop.plan.graph import read_graph
+from keras_bayesdrop.plan.probe import BATCHES
+from keras_bayesdrop.plan.probe import Role
+from keras_bayesdrop.plan.probe import Shape
+from keras_bayesdrop.plan.probe import misplaced
+from keras_bayesdrop.plan.probe import role_of
+from keras_bayesdrop.plan.probe import specs_at
+from keras_bayesdrop.plan.probe import value_shapes
 from keras_bayesdrop.plan.steps import CallStep
 from keras_bayesdrop.plan.steps import NoiseStep
 from keras_bayesdrop.plan.steps import Step
@@ -46,9 +54,10 @@ class Plan:
         cut: Numbers of the values that cross from the prefix to the suffix.
         outputs: Numbers of the output values.
         specs: Per value, its `tf.TensorSpec` or symbolic tensor.
-        batchless: Numbers of values without a batch axis.
+        batchless: Numbers of values that do not depend on the batch.
         sites: Every noise site, active or not, in order of the graph.
         chosen: Paths of the active sites.
+        problems: Why samples cannot be drawn, if they cannot.
         flatten: Maps what a user passes to tensors for `inputs`.
         pack: Maps anything per output to the structure of the model.
         signature: Equal for plans that compile to the same program.
@@ -63,9 +72,15 @@ class Plan:
     batchless: frozenset[int]
     sites: tuple[Site, ...]
     chosen: frozenset[str]
+    problems: tuple[str, ...]
     flatten: Callable[[Any], list[Any]]
     pack: Callable[[Sequence[Any]], Any]
     signature: tuple[Any, ...]
+
+    def require_samples(self) -> None:
+        """Raises if samples cannot be drawn."""
+        if self.problems:
+            raise PlanError(self.problems[0])
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -109,8 +124,11 @@ def build_plan(
     graph = read_graph(model)
     if graph is None:
         graph = _graph_of_one(model, example)
-    steps = _steps(graph, chosen)
+    shapes = value_shapes(graph)
+    roles = [role_of(pair) for pair in shapes]
+    steps, problems = _steps(graph, shapes, roles, chosen)
     prefix, suffix, cut = _split(graph, steps)
+    problems += _misplaced_values(suffix, shapes, roles)
     signature = (
         chosen,
         tuple((site.path, site.noise, site.noise_shape) for site in sites),
@@ -123,9 +141,12 @@ def build_plan(
         cut,
         graph.outputs,
         graph.specs,
-        _batchless(graph),
+        frozenset(
+            number for number, role in enumerate(roles) if role is Role.CONSTANT
+        ),
         tuple(sites),
         chosen,
+        tuple(problems),
         graph.flatten,
         graph.pack,
         signature,
@@ -134,21 +155,21 @@ def build_plan(
 
 def _graph_of_one(model: Any, example: Any) -> Graph:
     """Returns the graph of a model whose `call` is its own code."""
-    if example is None:
-        specs: tuple[Any, ...] = ()
-        structure: Any = []
-    else:
-        specs = tuple(
-            _batch_free(_keras.value_spec(leaf))
-            for leaf in keras.tree.flatten(example)
-        )
-        structure = _draws_of(model, _packer(example), "", specs)[1]
+    leaves = [] if example is None else keras.tree.flatten(example)
+    specs = [_keras.spec([None, *x.shape[1:]], x.dtype) for x in leaves]
+    fill = _packer(example)
+    structure: Any = []
+    if example is not None:
+        pairs = [
+            ((BATCHES[0], *spec.shape[1:]), (BATCHES[1], *spec.shape[1:]))
+            for spec in specs
+        ]
+        structure = _traced(model, fill, "", pairs, specs).outputs
     outputs = keras.tree.flatten(structure)
     inputs = tuple(range(len(specs)))
     numbers = tuple(range(len(specs), len(specs) + len(outputs)))
-    node = Node("", model, inputs, numbers, _packer(example))
     return Graph(
-        (node,),
+        (Node("", model, inputs, numbers, fill),),
         inputs,
         numbers,
         (*specs, *outputs),
@@ -167,44 +188,53 @@ def _packer(example: Any) -> Callable[..., Any]:
     return fill
 
 
-def _batch_free(spec: Any) -> Any:
-    return type(spec)([None, *spec.shape[1:]], spec.dtype)
-
-
-# How often the noise inside a layer draws, per layer and input specs: found by
-# a trace, which is too slow to repeat at every prediction.
-_draws_cache: weakref.WeakKeyDictionary[Any, dict[Any, tuple[int, Any]]] = (
+# What a trace of a layer with noise inside showed, per layer and input specs:
+# a trace is too slow to repeat at every prediction.
+_known_traces: weakref.WeakKeyDictionary[Any, dict[Any, Traced]] = (
     weakref.WeakKeyDictionary()
 )
 
 
-def _draws_of(
-    operation: Any, fill: Callable[..., Any], path: str, specs: Sequence[Any]
-) -> tuple[int, Any]:
+def _traced(
+    operation: Any,
+    fill: Callable[..., Any],
+    path: str,
+    shapes: Sequence[tuple[Shape, Shape]],
+    specs: Sequence[Any],
+) -> Traced:
     sites = tuple(
         (site.path, site.noise) for site in inner_sites(operation, path)
     )
-    known = _draws_cache.setdefault(operation, {})
-    key = (path, sites, tuple((tuple(s.shape), s.dtype) for s in specs))
+    dtypes = [spec.dtype for spec in specs]
+    known = _known_traces.setdefault(operation, {})
+    key = (path, sites, tuple(shapes), tuple(map(str, dtypes)))
     if key not in known:
-        known[key] = count_draws(operation, fill, path, specs)
+        known[key] = trace_noise(
+            operation, fill, path, specs_at(shapes, dtypes)
+        )
     return known[key]
 
 
-def _steps(graph: Graph, chosen: Collection[str]) -> list[Step]:
+def _steps(
+    graph: Graph,
+    shapes: Sequence[tuple[Shape, Shape]],
+    roles: Sequence[Role],
+    chosen: Collection[str],
+) -> tuple[list[Step], list[str]]:
     """Turns nodes into steps and numbers their noise sites."""
     steps: list[Step] = []
+    problems: list[str] = []
     number = 0
-    # Values whose first axis holds one entry a row: so it is in the inputs,
-    # and behind Keras' own layers; other code may fold axes into the batch.
-    whole = set(graph.inputs)
     for node in graph.nodes:
         kind = type(node.operation).__name__
         sites = inner_sites(node.operation, node.path)
         place = (node.path, kind, node.inputs, node.outputs)
-        kept_whole = all(value in whole for value in node.inputs)
-        if kept_whole and _keeps_rows(node.operation):
-            whole.update(node.outputs)
+        if _stateful(node.operation):
+            problems.append(
+                f"Layer `{node.path}` is stateful: what it predicts depends "
+                "on the batches before. Expected stateful=False. Received: "
+                "stateful=True"
+            )
         if not sites:
             steps.append(
                 CallStep(*place, inference_call(node.operation, node.fill))
@@ -217,46 +247,36 @@ def _steps(graph: Graph, chosen: Collection[str]) -> list[Step]:
                     sites[0].noise_shape,
                     number,
                     sites[0].path in chosen,
-                    kept_whole,
+                    roles[node.inputs[0]] is Role.ROWS,
                 )
             )
             number += 1
         else:
-            specs = [
-                _batch_free(_keras.value_spec(graph.specs[value]))
-                for value in node.inputs
-            ]
-            count = (
-                _draws_of(node.operation, node.fill, node.path, specs)[0]
-                if specs
-                else 0
-            )
+            traced = Traced(0, None, "")
+            if node.inputs and not _stateful(node.operation):
+                traced = _traced(
+                    node.operation,
+                    node.fill,
+                    node.path,
+                    [shapes[value] for value in node.inputs],
+                    [graph.specs[value] for value in node.inputs],
+                )
             call = noisy_call(
                 node.operation, node.fill, node.path, number, chosen
             )
             active = any(site.path in chosen for site in sites)
-            steps.append(CallStep(*place, call, number, count, active))
-            number += count
-    return steps
+            steps.append(CallStep(*place, call, number, traced.draws, active))
+            if active and traced.problem:
+                problems.append(traced.problem)
+            number += traced.draws
+    return steps, problems
 
 
-def _keeps_rows(operation: Any) -> bool:
-    return (
-        isinstance(operation, keras.Layer)
-        and not isinstance(operation, keras.layers.Lambda)
-        and type(operation).__module__.split(".")[0]
-        in ("keras", "keras_bayesdrop")
-    )
-
-
-def _batchless(graph: Graph) -> frozenset[int]:
-    """Returns the values that no batch axis leads."""
-    batch = {graph.specs[value].shape[0] for value in graph.inputs}
-    return frozenset(
-        number
-        for number, spec in enumerate(graph.specs)
-        if len(spec.shape) == 0
-        or (spec.shape[0] is not None and spec.shape[0] not in batch)
+def _stateful(operation: Any) -> bool:
+    """Whether a recurrent layer inside carries its state between batches."""
+    return any(
+        isinstance(layer, keras.layers.RNN) and layer.stateful
+        for layer in _keras.all_layers(operation)
     )
 
 
@@ -273,22 +293,26 @@ def _split(
             suffix.append(step)
         else:
             prefix.append(step)
-    _check_batch_axes(graph, suffix)
     needed = [v for step in suffix for v in step.inputs] + list(graph.outputs)
     cut = tuple(dict.fromkeys(v for v in needed if v not in random))
     return tuple(prefix), tuple(suffix), cut
 
 
-def _check_batch_axes(graph: Graph, suffix: Sequence[Step]) -> None:
-    """Raises for noise on a value that belongs to no row."""
-    batchless = _batchless(graph)
+def _misplaced_values(
+    suffix: Sequence[Step],
+    shapes: Sequence[tuple[Shape, Shape]],
+    roles: Sequence[Role],
+) -> list[str]:
+    """Returns why values of the suffix cannot hold several samples."""
+    problems = []
     for step in suffix:
         for value in step.inputs:
-            shape = tuple(graph.specs[value].shape)
-            if step.random and value in batchless and shape[:1] != (1,):
-                raise PlanError(
-                    f"The noise of layer `{step.path}` falls on a value "
-                    "without a batch axis. Expected the first axis of its "
-                    "input to be the batch, or of length 1. Received: "
-                    f"shape={shape}"
-                )
+            spread_by_noise = (
+                isinstance(step, NoiseStep)
+                and step.active
+                and roles[value] is Role.CONSTANT
+                and shapes[value][0][:1] != (1,)
+            )
+            if spread_by_noise or roles[value] is Role.ELSEWHERE:
+                problems.append(misplaced(step.path, shapes[value]))
+    return problems

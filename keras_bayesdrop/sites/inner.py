@@ -86,10 +86,13 @@ def _owners(layer: Any, path: str) -> list[_Owner]:
         if owner is not None:
             yield owner
             return
+        names: dict[str, int] = {}
         for child in _keras.sublayers(layer):
-            yield from visit(
-                child, f"{path}/{child.name}" if path else child.name
-            )
+            name = child.name
+            names[name] = names.get(name, 0) + 1
+            if names[name] > 1:
+                name = f"{name}#{names[name]}"
+            yield from visit(child, f"{path}/{name}" if path else name)
 
     return list(visit(layer, path))
 
@@ -189,27 +192,57 @@ def _recurrent(layer: Any, path: str) -> _Owner | None:
     return _Owner(list(sites.values()), loans)
 
 
-def _made_by_keras(thing: Any) -> bool:
-    return type(thing).__module__.split(".")[0] == "keras"
+def _made_by_keras(cell: Any) -> bool:
+    """Whether what a cell does when called was written by Keras."""
+    writer = next(cls for cls in type(cell).__mro__ if "call" in vars(cls))
+    return _keras.is_ours(writer)
+
+
+# Loans under way: per method, what each thread has been lent, newest last.
+_loans: dict[tuple[int, str], dict[int, list[Callable[..., Any]]]] = {}
+_lock = threading.Lock()
 
 
 @contextlib.contextmanager
 def _lent(owner: Any, name: str, method: Callable[..., Any]) -> Iterator[None]:
     """Lends `owner` a method for this thread, and takes it back."""
+    key = (id(owner), name)
     thread = threading.get_ident()
-    original = getattr(owner, name)
-    attributes = owner.__dict__
-    before = attributes.get(name)
-
-    def dispatch(*args: Any, **kwargs: Any) -> Any:
-        chosen = method if threading.get_ident() == thread else original
-        return chosen(*args, **kwargs)
-
-    attributes[name] = dispatch
+    with _lock:
+        if key not in _loans:
+            _loans[key] = {}
+            _install(owner, name, _loans[key])
+        _loans[key].setdefault(thread, []).append(method)
     try:
         yield
     finally:
-        if before is None:
-            del attributes[name]
-        else:
-            attributes[name] = before
+        with _lock:
+            mine = _loans[key][thread]
+            mine.remove(method)
+            if not mine:
+                del _loans[key][thread]
+            if not _loans[key]:
+                del _loans[key]
+                _uninstall(owner, name)
+
+
+def _install(
+    owner: Any, name: str, loans: dict[int, list[Callable[..., Any]]]
+) -> None:
+    """Puts a method in place that asks who calls."""
+    original = getattr(owner, name)
+    attributes = owner.__dict__
+
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        lent = loans.get(threading.get_ident())
+        return (lent[-1] if lent else original)(*args, **kwargs)
+
+    dispatch.before = attributes.get(name)  # type: ignore[attr-defined]
+    attributes[name] = dispatch
+
+
+def _uninstall(owner: Any, name: str) -> None:
+    attributes = owner.__dict__
+    before = attributes.pop(name).before
+    if before is not None:
+        attributes[name] = before

@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan: what runs once, what runs per sample, and which noise is which."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+
+import keras_bayesdrop as kbd
+from keras_bayesdrop import BayesdropError
+from keras_bayesdrop import _data
+from keras_bayesdrop.plan import NoiseStep
+from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.plan import find_sites
+from tests import zoo
+from tests.helpers import TestCase
+
+layers = keras.layers
+ops = keras.ops
+
+
+def plan_of(name, **kwargs):
+    model, x = zoo.ZOO[name].build()
+    return build_plan(model, example=_data.specs_of(x), **kwargs)
+
+
+def names(steps):
+    return [step.path for step in steps]
+
+
+class SplitTest(TestCase):
+    def test_backbone_runs_once(self):
+        inputs = keras.Input((6, 6, 2))
+        x = layers.Conv2D(3, 3, name="conv")(inputs)
+        x = layers.BatchNormalization(name="norm")(x)
+        x = layers.GlobalAveragePooling2D(name="pool")(x)
+        x = layers.Dropout(0.5, name="drop")(x)
+        x = layers.Dense(3, name="head")(x)
+        plan = build_plan(keras.Model(inputs, x))
+        self.assertEqual(names(plan.prefix), ["conv", "norm", "pool"])
+        self.assertEqual(names(plan.suffix), ["drop", "head"])
+        self.assertLen(plan.cut, 1)
+
+    def test_branch_without_noise_runs_once(self):
+        a, b = keras.Input((4,)), keras.Input((4,))
+        x = layers.Dropout(0.5, name="drop")(a)
+        x = layers.Dense(4, name="noisy")(x)
+        y = layers.Dense(4, name="certain")(b)
+        z = layers.Add(name="add")([x, y])
+        plan = build_plan(keras.Model([a, b], z))
+        self.assertEqual(names(plan.prefix), ["certain"])
+        self.assertEqual(names(plan.suffix), ["drop", "noisy", "add"])
+
+    def test_noise_that_is_off_does_not_cut(self):
+        for off in (
+            {"layers": "second"},
+            {},
+        ):
+            rate = 0.5 if off else 0.0
+            model = keras.Sequential(
+                [
+                    keras.Input((4,)),
+                    layers.Dropout(rate, name="first"),
+                    layers.Dense(4, name="dense"),
+                    layers.Dropout(0.5, name="second"),
+                ]
+            )
+            plan = build_plan(model, **off)
+            self.assertEqual(names(plan.prefix), ["first", "dense"])
+            self.assertEqual(names(plan.suffix), ["second"])
+
+    def test_prefix_of_a_model_runs_once_for_all_samples(self):
+        counts = {"before": 0, "after": 0}
+
+        class Counts(layers.Layer):
+            def call(self, x):
+                def count(value):
+                    counts[self.name] += len(value)
+                    return value
+
+                y = tf.py_function(count, [x], x.dtype)
+                y.set_shape(x.shape)
+                return y
+
+            def compute_output_spec(self, x):
+                return keras.KerasTensor(x.shape, x.dtype)
+
+        inner = keras.Sequential(
+            [keras.Input((4,)), Counts(name="before"), layers.Dropout(0.5)]
+        )
+        inputs = keras.Input((4,))
+        model = keras.Model(inputs, Counts(name="after")(inner(inputs)))
+        for masks in ("shared", "independent"):
+            for batch_size in (None, 2):
+                counts.update(before=0, after=0)
+                kbd.predict_with_uncertainty(
+                    model,
+                    zoo.numbers(4),
+                    40,
+                    seed=0,
+                    masks=masks,
+                    batch_size=batch_size,
+                    verbose=0,
+                )
+                self.assertEqual(counts, {"before": 5, "after": 200})
+
+    @parameterized.parameters(*sorted(zoo.ZOO))
+    def test_every_value_is_made_before_it_is_used(self, name):
+        plan = plan_of(name)
+        known = set(plan.inputs)
+        for step in plan.steps:
+            self.assertLessEqual(set(step.inputs), known)
+            known.update(step.outputs)
+        self.assertLessEqual(set(plan.outputs), known)
+        made = {value for step in plan.prefix for value in step.outputs}
+        self.assertLessEqual(set(plan.cut), made | set(plan.inputs))
+        for step in plan.prefix:
+            self.assertFalse(step.random)
+
+
+class NumberTest(TestCase):
+    @parameterized.parameters(*sorted(zoo.ZOO))
+    def test_sites_have_numbers_of_their_own(self, name):
+        plan = plan_of(name)
+        numbers = []
+        for step in sorted(
+            plan.steps, key=lambda s: getattr(s, "site", None) or 0
+        ):
+            if isinstance(step, NoiseStep):
+                numbers.append(step.site)
+            else:
+                numbers.extend(
+                    range(step.first_site, step.first_site + step.num_sites)
+                )
+        self.assertEqual(sorted(numbers), list(range(len(numbers))))
+
+    def test_numbers_do_not_depend_on_the_choice(self):
+        model, _ = zoo.ZOO["nested_three_deep"].build()
+
+        def numbers(plan):
+            return {
+                step.path: step.site
+                for step in plan.steps
+                if isinstance(step, NoiseStep)
+            }
+
+        everything = numbers(build_plan(model))
+        self.assertEqual(sorted(everything.values()), [0, 1, 2])
+        for path in everything:
+            chosen = build_plan(model, layers=path)
+            self.assertEqual(chosen.chosen, {path})
+            self.assertEqual(numbers(chosen), everything)
+
+    def test_building_twice_gives_the_same_plan(self):
+        model, _ = zoo.ZOO["transformer"].build()
+        first, second = (build_plan(model) for _ in range(2))
+        self.assertEqual(first.signature, second.signature)
+        self.assertEqual(hash(first.signature), hash(second.signature))
+        self.assertEqual(names(first.steps), names(second.steps))
+
+    def test_signature_tells_plans_apart(self):
+        model, _ = zoo.ZOO["functional"].build()
+        drop = next(la for la in model.layers if hasattr(la, "rate"))
+        signatures = [build_plan(model).signature]
+        signatures.append(build_plan(model, layers=drop.name).signature)
+        drop.rate = 0.25
+        signatures.append(build_plan(model).signature)
+        signatures.append(
+            build_plan(zoo.ZOO["functional"].build()[0]).signature
+        )
+        self.assertLen(set(signatures), 4)
+
+
+class GraphTest(TestCase):
+    def test_nested_models_are_opened(self):
+        plan = plan_of("nested_three_deep")
+        noise = [s for s in plan.steps if isinstance(s, NoiseStep)]
+        self.assertLen(noise, 3)
+        self.assertEqual(max(s.path.count("/") for s in noise), 3)
+
+    def test_nested_model_with_another_dtype_is_called_whole(self):
+        keras.config.set_dtype_policy("float64")
+        inner = keras.Sequential(
+            [keras.Input((4,)), layers.Dense(3), layers.Dropout(0.5)]
+        )
+        keras.config.set_dtype_policy("float32")
+        inputs = keras.Input((4,))
+        model = keras.Model(inputs, layers.Dense(2)(inner(inputs)))
+        x = zoo.numbers(4)
+        self.assertAllClose(kbd.deterministic(model)(x), model(x))
+        p = kbd.predict_with_uncertainty(
+            model, x, 4, seed=0, return_samples=True, verbose=0
+        )
+        self.assertAllClose(p.samples[2], kbd.sample_function(model, 0, 2)(x))
+        self.assertGreater(p.variance.max(), 0)
+
+    def test_nested_model_on_inputs_of_lower_rank(self):
+        inner = keras.Sequential(
+            [keras.Input((1,)), layers.Dense(3), layers.Dropout(0.5)]
+        )
+        inputs = keras.Input(())
+        model = keras.Model(inputs, inner(inputs))
+        x = zoo.numbers()
+        self.assertAllClose(kbd.deterministic(model)(x), model(x))
+        p = kbd.predict_with_uncertainty(
+            model, x, 4, seed=0, return_samples=True, verbose=0
+        )
+        self.assertAllClose(p.samples[2], kbd.sample_function(model, 0, 2)(x))
+
+    def test_nested_model_of_dicts(self):
+        a, b = keras.Input((3,), name="z"), keras.Input((2,), name="a")
+        inner = keras.Model(
+            {"z": a, "a": b},
+            {
+                "second": layers.Dropout(0.5)(layers.Dense(2)(a)),
+                "first": layers.Dense(4)(b),
+            },
+        )
+        c, d = keras.Input((3,)), keras.Input((2,))
+        made = inner({"a": d, "z": c})
+        model = keras.Model(
+            [c, d], [made["first"], layers.Dense(3)(made["second"])]
+        )
+        x = [zoo.numbers(3), zoo.numbers(2)]
+        for ours, theirs in zip(
+            kbd.deterministic(model)(x), model(x), strict=True
+        ):
+            self.assertAllClose(ours, theirs)
+
+    def test_model_cut_out_of_another(self):
+        """Layers have nodes that do not belong to the model."""
+        inputs = keras.Input((4,))
+        x = layers.Dense(5)(inputs)
+        middle = layers.Dropout(0.5)(x)
+        outputs = layers.Dense(2)(middle)
+        whole = keras.Model(inputs, outputs)
+        head = keras.Model(middle, outputs)
+        tail = keras.Model(inputs, middle)
+        self.assertEmpty(find_sites(head))
+        self.assertLen(find_sites(tail), 1)
+        features = np.asarray(kbd.deterministic(tail)(zoo.numbers(4)))
+        self.assertAllClose(
+            kbd.deterministic(head)(features),
+            whole(zoo.numbers(4)),
+            rtol=1e-5,
+            atol=1e-6,
+        )
+
+
+class Weights(layers.Layer):
+    """Drops weights, not activations (DropConnect)."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.drop = layers.Dropout(0.5)
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], 2))
+
+    def call(self, x):
+        return ops.matmul(x, self.drop(ops.convert_to_tensor(self.kernel)))
+
+
+class PositionNoise(layers.Layer):
+    """Drops a position embedding before it is added."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.drop = layers.Dropout(0.5)
+
+    def build(self, shape):
+        self.table = self.add_weight(shape=(1, *shape[1:]))
+
+    def call(self, x):
+        return x + self.drop(ops.convert_to_tensor(self.table))
+
+
+class TimeMajor(layers.Layer):
+    """Drops [time, batch, features]."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.drop = layers.Dropout(0.5)
+
+    def call(self, x):
+        turned = self.drop(ops.transpose(x, (1, 0, 2)))
+        return ops.transpose(turned, (1, 0, 2))
+
+
+class Range(layers.Layer):
+    """Returns the positions of a sequence of any length, [time]."""
+
+    def call(self, x):
+        return tf.range(tf.shape(x)[1])
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor((x.shape[1],), "int32")
+
+
+def time_major_graph():
+    inputs = keras.Input((3, 4))
+    x = layers.Dropout(0.5)(ops.transpose(inputs, (1, 0, 2)))
+    return keras.Model(inputs, ops.transpose(x, (1, 0, 2))), zoo.numbers(3, 4)
+
+
+def time_major_skip():
+    inputs = keras.Input((3, 4))
+    x = layers.Dropout(0.5)(inputs)
+    x = ops.transpose(inputs, (1, 0, 2)) + ops.transpose(x, (1, 0, 2))
+    return keras.Model(inputs, ops.transpose(x, (1, 0, 2))), zoo.numbers(3, 4)
+
+
+def open_positions():
+    inputs = keras.Input((None, 4))
+    table = layers.Embedding(9, 4)(Range()(inputs))
+    return keras.Model(inputs, layers.Dropout(0.5)(inputs) + table), (
+        zoo.numbers(3, 4)
+    )
+
+
+def scalar_beside_noise():
+    class Scaled(layers.Layer):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.drop = layers.Dropout(0.5)
+
+        def call(self, x, scale):
+            return self.drop(x) * scale
+
+        def compute_output_spec(self, x, scale):
+            return keras.KerasTensor(x.shape, x.dtype)
+
+    inputs = keras.Input((4,))
+    scale = layers.Lambda(
+        lambda x: ops.convert_to_tensor(3.0), output_shape=lambda shape: ()
+    )(inputs)
+    return keras.Model(inputs, Scaled()(inputs, scale)), zoo.numbers(4)
+
+
+def stateful():
+    return keras.Sequential(
+        [
+            keras.Input((3, 4), batch_size=5),
+            layers.LSTM(2, dropout=0.5, stateful=True),
+        ]
+    ), zoo.numbers(3, 4)
+
+
+AWKWARD = {
+    "weights": lambda: (
+        keras.Sequential([keras.Input((32,)), Weights()]),
+        zoo.numbers(32, rows=2),
+    ),
+    "few_weights": lambda: (
+        keras.Sequential([keras.Input((3,)), Weights()]),
+        zoo.numbers(3),
+    ),
+    "position_noise": lambda: (
+        keras.Sequential([keras.Input((3, 4)), PositionNoise()]),
+        zoo.numbers(3, 4),
+    ),
+    "time_major_inside": lambda: (
+        keras.Sequential([keras.Input((3, 4)), TimeMajor()]),
+        zoo.numbers(3, 4),
+    ),
+    "time_major_inside_divisible": lambda: (
+        keras.Sequential([keras.Input((32, 4)), TimeMajor()]),
+        zoo.numbers(32, 4, rows=2),
+    ),
+    "time_major": time_major_graph,
+    "time_major_skip": time_major_skip,
+    "open_positions": open_positions,
+    "scalar": scalar_beside_noise,
+    "stateful": stateful,
+}
+
+
+class AwkwardTest(TestCase):
+    """Batch axes that are not first: right, or refused by name."""
+
+    @parameterized.named_parameters(*AWKWARD.items())
+    def test_right_or_refused(self, make):
+        model, x = make()
+        certain = np.asarray(model(x, training=False))
+        before = zoo.fingerprint(model)
+        settings = {"seed": 0, "return_samples": True, "verbose": 0}
+        try:
+            p = kbd.predict_with_uncertainty(model, x, 16, **settings)
+            q = kbd.predict_with_uncertainty(
+                model, x, 16, batch_size=1, **settings
+            )
+        except BayesdropError as error:
+            self.assertRegex(str(error), "(?s)Expected.*Received")
+        else:
+            self.assertAllClose(p.samples, q.samples, rtol=1e-5, atol=1e-6)
+            self.assertGreater(p.variance.max(), 0)
+            for number in (0, 9):
+                self.assertAllClose(
+                    p.samples[number],
+                    kbd.sample_function(model, 0, number)(x),
+                    rtol=1e-5,
+                    atol=1e-6,
+                )
+        self.assertAllClose(kbd.deterministic(model)(x), certain)
+        self.assertEqual(zoo.fingerprint(model), before)

@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input: a `ValueError` in three beats, before anything is computed."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_bayesdrop as kbd
+from keras_bayesdrop import errors
+from tests import zoo
+
+layers = keras.layers
+
+
+class Counts(layers.Layer):
+    """Counts how often it is called, traced or not."""
+
+    calls = 0
+
+    def call(self, x):
+        self.calls += 1
+        return x
+
+
+@pytest.fixture
+def model():
+    built = keras.Sequential(
+        [keras.Input((4,)), Counts(), layers.Dropout(0.5), layers.Dense(2)]
+    )
+    built.layers[0].calls = 0
+    return built
+
+
+X = zoo.numbers(4)
+
+
+def refuse(kind, look, *words):
+    """Asserts that `look` raises `kind`, in three beats with these words."""
+    with pytest.raises(kind) as caught:
+        look()
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, kbd.BayesdropError)
+    text = str(caught.value)
+    beats = [text.find("Expected"), text.find("Received")]
+    assert 0 < beats[0] < beats[1], text
+    for word in words:
+        assert str(word) in text, text
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("num_samples", 0),
+        ("num_samples", -3),
+        ("num_samples", 1),
+        ("num_samples", 2.5),
+        ("num_samples", "many"),
+        ("num_samples", None),
+        ("num_samples", True),
+        ("batch_size", 0),
+        ("batch_size", -1),
+        ("batch_size", 2.0),
+        ("batch_size", "auto"),
+        ("masks", "both"),
+        ("masks", None),
+        ("method", "guess"),
+        ("method", None),
+        ("seed", "abc"),
+        ("seed", 1.5),
+        ("seed", True),
+        ("task", "ranking"),
+        ("task", 3),
+        ("engine", "fast"),
+        ("engine", None),
+        ("quantiles", [1.5]),
+        ("quantiles", [-0.1]),
+        ("quantiles", [float("nan")]),
+        ("quantiles", 0.5),
+        ("quantiles", []),
+        ("quantiles", ["a"]),
+        ("noise_precision", 0),
+        ("noise_precision", -1.0),
+        ("noise_precision", float("inf")),
+        ("noise_precision", float("nan")),
+        ("noise_precision", "high"),
+        ("verbose", 3),
+        ("verbose", -1),
+        ("verbose", "loud"),
+        ("verbose", None),
+        ("steps", 0),
+        ("steps", -1),
+        ("steps", 1.5),
+        ("layers", "nothing"),
+        ("layers", []),
+        ("layers", 3),
+    ],
+)
+def test_arguments(model, argument, value, capsys):
+    before = zoo.fingerprint(model)
+    arguments = {"num_samples": 4, "verbose": 0, argument: value}
+    refuse(
+        errors.BayesdropError,
+        lambda: kbd.predict_with_uncertainty(model, X, **arguments),
+        argument,
+    )
+    assert model.layers[0].calls == 0
+    assert zoo.fingerprint(model) == before
+    assert capsys.readouterr().out == ""
+
+
+def test_one_sample_is_told_why(model):
+    refuse(
+        errors.BayesdropError,
+        lambda: kbd.predict_with_uncertainty(model, X, 1, verbose=0),
+        "undefined",
+        "num_samples=1",
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: kbd.MCDropout(1.5),
+        lambda: kbd.MCDropout(-0.1),
+        lambda: kbd.MCDropout("half"),
+        lambda: kbd.MCSpatialDropout1D(1.5),
+        lambda: kbd.MCSpatialDropout2D(-1),
+        lambda: kbd.MCSpatialDropout3D(float("nan")),
+        lambda: kbd.MCGaussianDropout(1.0),
+        lambda: kbd.MCAlphaDropout(2),
+    ],
+)
+def test_rates(make):
+    refuse(errors.BayesdropError, make, "rate")
+
+
+@pytest.mark.parametrize("rate", [1.5, -0.5, float("nan")])
+def test_rates_set_later(model, rate):
+    """Keras checks a rate once, and users anneal it."""
+    model.layers[1].rate = rate
+    refuse(
+        errors.BayesdropError,
+        lambda: kbd.predict_with_uncertainty(model, X, 4, verbose=0),
+        "rate",
+    )
+
+
+@pytest.mark.parametrize("kind", [layers.AlphaDropout, layers.GaussianDropout])
+def test_rate_of_one_where_the_noise_is_infinite(kind):
+    model = keras.Sequential([keras.Input((4,)), kind(1.0, name="culprit")])
+    refuse(
+        errors.BayesdropError,
+        lambda: kbd.predict_with_uncertainty(model, X, 4, verbose=0),
+        "culprit",
+    )
+
+
+LOOKS = {
+    "predict": lambda m: kbd.predict_with_uncertainty(m, X, 4, verbose=0),
+    "stochastic": kbd.stochastic,
+    "deterministic": kbd.deterministic,
+    "sample_function": lambda m: kbd.sample_function(m, 0),
+    "inspect": lambda m: kbd.inspect(m, verbose=False),
+    "explain": lambda m: kbd.explain(m, verbose=False),
+}
+EACH_LOOK = pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+
+
+@EACH_LOOK
+@pytest.mark.parametrize(
+    "thing", [None, "model", 3, layers.Dropout(0.5), keras.Model, len]
+)
+def test_not_a_model(look, thing):
+    refuse(errors.BayesdropError, lambda: look(thing), "keras.Model")
+
+
+@EACH_LOOK
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.Sequential([layers.Dense(2), layers.Dropout(0.5)]),
+        zoo.Subclassed,
+        keras.Sequential,
+    ],
+)
+def test_unbuilt_model(look, make):
+    refuse(errors.UnbuiltModelError, lambda: look(make()), "built")
+
+
+@EACH_LOOK
+def test_other_backend(look, model, monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    refuse(errors.BackendError, lambda: look(model), "tensorflow", "jax")
+
+
+def test_no_noise():
+    plain = keras.Sequential(
+        [
+            keras.Input((4,)),
+            layers.Dense(2, name="apple"),
+            layers.BatchNormalization(name="pear"),
+        ]
+    )
+    refuse(
+        errors.NothingToSampleError,
+        lambda: LOOKS["predict"](plain),
+        "nothing to sample",
+        "apple",
+        "pear",
+        "BatchNormalization",
+    )
+
+
+def test_no_noise_that_is_on():
+    plain = keras.Sequential([keras.Input((4,)), layers.Dropout(0.0)])
+    refuse(
+        errors.NothingToSampleError,
+        lambda: LOOKS["predict"](plain),
+        "nothing to sample",
+    )
+
+
+def test_chosen_noise_is_off():
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            layers.Dropout(0.0, name="off"),
+            layers.Dropout(0.5, name="on"),
+        ]
+    )
+    refuse(
+        errors.NothingToSampleError,
+        lambda: kbd.predict_with_uncertainty(model, X, layers="off", verbose=0),
+        "nothing to sample",
+    )
+
+
+@pytest.mark.parametrize(
+    "view", [kbd.deterministic, lambda m: kbd.sample_function(m, 0)]
+)
+def test_views_without_noise(model, view):
+    refuse(
+        errors.NothingToSampleError,
+        lambda: LOOKS["predict"](view(model)),
+        "nothing to sample",
+    )
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        zoo.numbers(3),
+        zoo.numbers(4, 2),
+        zoo.numbers(),
+        zoo.numbers(4)[0],
+        [zoo.numbers(4), zoo.numbers(4)],
+        {"a": zoo.numbers(4), "b": zoo.numbers(4)},
+        tf.data.Dataset.from_tensors(zoo.numbers(3)),
+        tf.data.Dataset.from_tensor_slices(zoo.numbers(4)),
+    ],
+    ids=[
+        "features",
+        "rank",
+        "no_features",
+        "one_row",
+        "list",
+        "dict",
+        "dataset",
+        "unbatched_dataset",
+    ],
+)
+def test_shapes(model, x):
+    refuse(
+        errors.BayesdropError,
+        lambda: kbd.predict_with_uncertainty(model, x, 4, verbose=0),
+        "(None, 4)",
+    )
+    assert model.layers[0].calls == 0
+
+
+def test_shapes_for_a_subclassed_model():
+    """Whoever finds out, it is a `ValueError` that names the sizes."""
+    model, _ = zoo.ZOO["subclassed"].build()
+    with pytest.raises(ValueError, match=r"(?s)4.*3"):
+        kbd.predict_with_uncertainty(model, zoo.numbers(3), 4, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "feed",
+    [
+        lambda: np.zeros((0, 4), "float32"),
+        list,
+        dict,
+        lambda: None,
+        lambda: tf.data.Dataset.from_tensor_slices(X).batch(2).take(0),
+        lambda: (batch for batch in [X[:0]]),
+    ],
+    ids=["array", "list", "dict", "none", "dataset", "no_rows"],
+)
+@pytest.mark.parametrize("kind", ["functional", "subclassed"])
+def test_empty(kind, feed):
+    model, _ = zoo.ZOO[kind].build()
+    refuse(
+        errors.BayesdropError,
+        lambda: kbd.predict_with_uncertainty(model, feed(), 4, verbose=0),
+    )
+
+
+def test_empty_generator(model):
+    """Keras finds out first, in its own words."""
+    with pytest.raises(ValueError, match="Received an empty generator"):
+        kbd.predict_with_uncertainty(model, (x for x in ()), verbose=0)
+
+
+def test_uneven():
+    model, (a, b) = zoo.ZOO["two_inputs"].build()
+    refuse(
+        errors.BayesdropError,
+        lambda: kbd.predict_with_uncertainty(model, [a, b[:3]], verbose=0),
+        "[5, 3]",
+    )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    "feed",
+    [
+        lambda x: x,
+        tf.constant,
+        lambda x: tf.data.Dataset.from_tensor_slices(x).batch(2),
+        lambda x: (x[i : i + 2] for i in range(0, len(x), 2)),
+    ],
+    ids=["array", "tensor", "dataset", "generator"],
+)
+def test_not_finite_inputs(bad, feed):
+    x = X.copy()
+    x[2, 1] = bad
+    x[3, 0] = bad
+    model, _ = zoo.ZOO["functional"].build()
+    refuse(
+        errors.NonFiniteError,
+        lambda: kbd.predict_with_uncertainty(model, feed(x), 4, verbose=0),
+        "inputs",
+        "2, 3",
+    )
+
+
+def test_not_finite_in_the_second_input():
+    model, (a, b) = zoo.ZOO["two_inputs"].build()
+    b = b.copy()
+    b[4] = np.nan
+    refuse(
+        errors.NonFiniteError,
+        lambda: kbd.predict_with_uncertainty(model, [a, b], verbose=0),
+        "at 4",
+    )
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 2])
+@pytest.mark.parametrize("masks", ["shared", "independent"])
+def test_not_finite_outputs(batch_size, masks):
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            layers.Dense(4, kernel_initializer="identity"),
+            layers.GaussianDropout(0.01),
+            layers.Lambda(keras.ops.log),
+        ]
+    )
+    x = np.ones((5, 4), "float32")
+    x[3] = -1.0
+    before = zoo.fingerprint(model)
+    refuse(
+        errors.NonFiniteError,
+        lambda: kbd.predict_with_uncertainty(
+            model, x, 4, seed=0, batch_size=batch_size, masks=masks, verbose=0
+        ),
+        "outputs",
+        "at 3",
+    )
+    assert zoo.fingerprint(model) == before
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda m: kbd.sample_function(m, "abc"),
+        lambda m: kbd.sample_function(m, 0, -1),
+        lambda m: kbd.sample_function(m, 0, 1.5),
+        lambda m: kbd.sample_function(m, None),
+        lambda m: kbd.stochastic(m, masks="both"),
+        lambda m: kbd.stochastic(m, seed="abc"),
+        lambda m: kbd.stochastic(m, layers="nothing"),
+        lambda m: kbd.explain(m, engine="fast", verbose=False),
+    ],
+)
+def test_arguments_of_views(model, look):
+    refuse(errors.BayesdropError, lambda: look(model))
+    assert model.layers[0].calls == 0
+
+
+@pytest.mark.parametrize(
+    "view",
+    [kbd.stochastic, kbd.deterministic, lambda m: kbd.sample_function(m, 0)],
+)
+def test_views_of_wrong_shapes(model, view):
+    with pytest.raises(ValueError, match="4"):
+        view(model)(zoo.numbers(3))
+    with pytest.raises(ValueError, match="4"):
+        view(model).predict(zoo.numbers(3), verbose=0)

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `_keras.py`, `sites/inner.py` and `_rng.py` assume. News, not bugs."""
+
+import inspect
+import threading
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl.testing import parameterized
+from keras.src.models.functional import Functional
+from keras.src.trainers.data_adapters import get_data_adapter
+
+from tests import zoo
+from tests.helpers import TestCase
+
+layers = keras.layers
+X = zoo.numbers(4)
+
+
+def branching():
+    inputs = keras.Input((4,))
+    x = layers.Dense(3, name="left")(inputs)
+    y = layers.Dense(3, name="right")(inputs)
+    z = layers.Add(name="add")([x, y])
+    return keras.Model(inputs, layers.Dense(2, name="last")(z))
+
+
+class GraphTest(TestCase):
+    def test_nodes_by_depth_run_from_deep_to_shallow(self):
+        graph = branching()
+        known = {id(t) for t in graph.inputs}
+        order = []
+        for depth in sorted(graph._nodes_by_depth, reverse=True):
+            for node in graph._nodes_by_depth[depth]:
+                if not node.operation or node.is_input:
+                    continue
+                self.assertLessEqual({id(t) for t in node.input_tensors}, known)
+                known.update(id(t) for t in node.outputs)
+                order.append(node.operation.name)
+        self.assertEqual(sorted(order[:2]), ["left", "right"])
+        self.assertEqual(order[2:], ["add", "last"])
+
+    def test_arguments_fill_in_by_id(self):
+        inputs = keras.Input((2, 4))
+        other = keras.Input((3, 4))
+        attention = layers.MultiHeadAttention(1, 2)
+        attention(query=inputs, value=other, return_attention_scores=True)
+        (node,) = attention._inbound_nodes
+        args, kwargs = node.arguments.fill_in(
+            {id(inputs): "query", id(other): "value"}
+        )
+        self.assertEqual(args, ())
+        self.assertEqual(kwargs["query"], "query")
+        self.assertEqual(kwargs["value"], "value")
+        self.assertTrue(kwargs["return_attention_scores"])
+        self.assertEqual(
+            {id(t) for t in node.input_tensors}, {id(inputs), id(other)}
+        )
+
+    def test_one_tensor_twice_is_one_key(self):
+        inputs = keras.Input((4,))
+        add = layers.Add()
+        add([inputs, inputs])
+        (node,) = add._inbound_nodes
+        args, _ = node.arguments.fill_in({id(inputs): 7})
+        self.assertEqual(args, ([7, 7],))
+
+    def test_sequential_runs_a_functional(self):
+        model = keras.Sequential([keras.Input((4,)), layers.Dense(2)])
+        self.assertIsInstance(model._functional, Functional)
+        self.assertNotIn(model._functional, model._layers)
+        late = keras.Sequential([layers.Dense(2)])
+        self.assertIsNone(late._functional)
+        late(X)
+        self.assertIsInstance(late._functional, Functional)
+        late.add(layers.Dense(3))
+        late(X)
+        self.assertEqual(late._functional.outputs[0].shape[-1], 3)
+
+    def test_functional_is_what_model_makes(self):
+        self.assertIsInstance(branching(), Functional)
+        self.assertIs(type(branching()).call, Functional.call)
+        self.assertNotIsInstance(zoo.Subclassed(), Functional)
+
+    def test_standardize_inputs(self):
+        a, b = keras.Input((3,), name="z"), keras.Input((1,), name="a")
+        model = keras.Model({"z": a, "a": b}, layers.Concatenate()([a, b]))
+        self.assertEqual([t.name for t in model.inputs], ["a", "z"])
+        first, second = model._standardize_inputs(
+            {"z": np.ones((2, 3)), "a": np.zeros(2)}
+        )
+        self.assertEqual(first.shape, (2, 1))
+        self.assertEqual(first.dtype, tf.float32)
+        self.assertAllEqual(second, np.ones((2, 3)))
+
+    def test_structures(self):
+        model = zoo.ZOO["dict_outputs"].build()[0]
+        self.assertEqual(set(model._outputs_struct), {"a", "z"})
+        self.assertLen(model.outputs, 2)
+        self.assertIs(model.outputs[0], model._outputs_struct["a"])
+        inputs = keras.Input((4,))
+        single = keras.Model([inputs], [layers.Dense(2)(inputs)])
+        self.assertEqual(tuple(single([X]).shape), (5, 2))
+
+    def test_layers_hold_their_layers(self):
+        block = zoo.Block(3)
+        self.assertEqual(block._layers, [block.dense, block.dropout])
+        attention = layers.MultiHeadAttention(1, 2, dropout=0.5)
+        attention(np.ones((1, 2, 3)), np.ones((1, 2, 3)))
+        self.assertIn(attention._dropout_layer, attention._layers)
+        grouped = layers.GroupQueryAttention(2, 2, 1, dropout=0.5)
+        grouped(np.ones((1, 2, 3)), np.ones((1, 2, 3)))
+        self.assertIn(grouped._dropout_layer, grouped._layers)
+        both = layers.Bidirectional(layers.LSTM(2))
+        self.assertEqual(
+            both._layers, [both.forward_layer, both.backward_layer]
+        )
+
+    def test_stop_predicting_appears_with_predict(self):
+        model, x = zoo.ZOO["functional"].build()
+        self.assertFalse(hasattr(model, "stop_predicting"))
+        model.predict(x, verbose=0)
+        self.assertFalse(model.stop_predicting)
+
+
+class MaskTest(TestCase):
+    def test_masks_are_attributes_of_tensors(self):
+        y = layers.Embedding(9, 2, mask_zero=True)(np.array([[1, 0]]))
+        self.assertAllEqual(y._keras_mask, [[True, False]])
+
+    def test_layers_read_the_attribute(self):
+        lstm = layers.LSTM(2)
+        x = tf.constant(zoo.numbers(3, 4))
+        plain = np.asarray(lstm(x))
+        x._keras_mask = tf.constant([[True, True, False]] * 5)
+        self.assertAllClose(lstm(x), lstm(x[:, :2]))
+        self.assertNotAllClose(lstm(x), plain)
+
+
+class CellTest(TestCase):
+    @parameterized.parameters(
+        layers.SimpleRNNCell, layers.GRUCell, layers.LSTMCell
+    )
+    def test_masks_come_from_methods(self, kind):
+        cell = kind(2, dropout=0.5, recurrent_dropout=0.5)
+        count = getattr(cell, "dropout_mask_count", None)
+        for method in (cell.get_dropout_mask, cell.get_recurrent_dropout_mask):
+            self.assertEqual(
+                list(inspect.signature(method).parameters), ["step_input"]
+            )
+            mask = method(tf.ones((1, 2)))
+            self.assertEqual(isinstance(mask, list), count is not None)
+            if count is not None:
+                self.assertLen(mask, count)
+
+    @parameterized.parameters(layers.SimpleRNN, layers.GRU, layers.LSTM)
+    def test_masks_are_looked_up_on_the_cell(self, kind):
+        """They are asked for in inference too, and used in training only."""
+        layer = kind(2, dropout=0.5)
+        x = zoo.numbers(3, 4)
+        certain = np.asarray(layer(x, training=False))
+        tripled = np.asarray(layer(3 * x, training=False))
+        asked = set()
+
+        def get_mask(step_input):
+            asked.add(tuple(step_input.shape))
+            mask = 3 * tf.ones_like(step_input)
+            count = getattr(layer.cell, "dropout_mask_count", None)
+            return mask if count is None else [mask] * count
+
+        vars(layer.cell)["get_dropout_mask"] = get_mask
+        self.assertAllClose(layer(x, training=False), certain)
+        self.assertAllClose(layer(x, training=True), tripled)
+        self.assertEqual(asked, {(5, 4)})
+
+    def test_instance_attributes_come_before_methods(self):
+        dropout = layers.Dropout(0.5)
+        vars(dropout)["call"] = lambda inputs, training=None: inputs * 3
+        self.assertAllEqual(dropout(X), X * 3)
+
+
+class AttentionTest(TestCase):
+    @parameterized.parameters(layers.Attention, layers.AdditiveAttention)
+    def test_apply_scores(self, kind):
+        layer = kind(dropout=0.5)
+        query, value = zoo.numbers(2, 4), zoo.numbers(3, 4)
+        want, weights = layer([query, value], return_attention_scores=True)
+        self.assertIsInstance(layer, layers.Attention)
+        original = layer._apply_scores
+        seen = []
+
+        def apply_scores(scores, value, *args, **kwargs):
+            kwargs["training"] = False
+            result = original(scores, value, *args, **kwargs)
+            seen.append(result[1])
+            return result
+
+        vars(layer)["_apply_scores"] = apply_scores
+        self.assertAllClose(layer([query, value], training=True), want)
+        self.assertAllClose(seen[0], weights)
+        self.assertAllClose(keras.ops.matmul(seen[0], value), want)
+
+
+class StatelessScopeTest(TestCase):
+    def test_stops_assignments(self):
+        norm = layers.BatchNormalization()
+        dropout = layers.Dropout(0.5, seed=1)
+        norm(X), dropout(X)
+        before = [np.array(v) for v in (*norm.variables, *dropout.variables)]
+        with keras.StatelessScope():
+            norm(X, training=True)
+            dropout(X, training=True)
+        after = [np.array(v) for v in (*norm.variables, *dropout.variables)]
+        for old, new in zip(before, after, strict=True):
+            self.assertAllEqual(old, new)
+
+    def test_stops_losses(self):
+        dense = layers.Dense(2, activity_regularizer="l2")
+        dense.build((None, 4))
+        with keras.StatelessScope():
+            dense(X)
+            zoo.Penalty()(X)
+        self.assertEmpty(dense._losses)
+
+    def test_does_not_stop_losses_from_being_cleared(self):
+        """So whoever calls a layer must put its losses back."""
+        dense = layers.Dense(2, activity_regularizer="l2")
+        dense(X)
+        self.assertLen(dense.losses, 1)
+        with keras.StatelessScope():
+            dense(X)
+        self.assertEmpty(dense.losses)
+
+    def test_belongs_to_a_thread(self):
+        norm = layers.BatchNormalization()
+        norm(X)
+        with keras.StatelessScope():
+            thread = threading.Thread(target=lambda: norm(X, training=True))
+            thread.start()
+            thread.join()
+        self.assertNotAllClose(np.array(norm.moving_mean), np.zeros(4))
+
+
+class DataAdapterTest(TestCase):
+    def test_arrays(self):
+        adapter = get_data_adapter(X, batch_size=2, steps_per_epoch=None)
+        adapter.on_epoch_begin()
+        batches = [
+            keras.utils.unpack_x_y_sample_weight(batch)[0]
+            for batch in adapter.get_numpy_iterator()
+        ]
+        adapter.on_epoch_end()
+        self.assertEqual([len(b) for b in batches], [2, 2, 1])
+        self.assertAllEqual(np.concatenate(batches), X)
+
+    def test_datasets_and_generators(self):
+        for x in (
+            tf.data.Dataset.from_tensor_slices(X).batch(2),
+            ((X[i : i + 2],) for i in range(0, 5, 2)),
+        ):
+            adapter = get_data_adapter(x, batch_size=None, steps_per_epoch=None)
+            batches = [
+                keras.utils.unpack_x_y_sample_weight(batch)[0]
+                for batch in adapter.get_tf_dataset()
+            ]
+            self.assertAllEqual(np.concatenate(batches), X)
+
+
+def philox(key, counter, rounds=10):
+    """Philox4x32 in plain Python: 64-bit key, 128-bit counter, four words."""
+    word = 2**32 - 1
+    c = [(counter >> (32 * i)) & word for i in range(4)]
+    k = [key & word, key >> 32]
+    for _ in range(rounds):
+        first, second = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [
+            (second >> 32) ^ c[1] ^ k[0],
+            second & word,
+            (first >> 32) ^ c[3] ^ k[1],
+            first & word,
+        ]
+        k = [(k[0] + 0x9E3779B9) & word, (k[1] + 0xBB67AE85) & word]
+    return c
+
+
+class PhiloxTest(TestCase):
+    def words(self, key, low, high, count, jit_compile=False):
+        @tf.function(jit_compile=jit_compile)
+        def make(key, counter):
+            return tf.raw_ops.StatelessRandomUniformFullIntV2(
+                shape=[count], key=key, counter=counter, alg=1, dtype=tf.uint32
+            )
+
+        return make(
+            tf.constant([key], tf.uint64), tf.constant([low, high], tf.uint64)
+        )
+
+    def test_known_answer(self):
+        known = [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+        self.assertEqual(philox(0, 0), known)
+        self.assertAllEqual(self.words(0, 0, 0, 4), known)
+
+    @parameterized.parameters(False, True)
+    def test_key_and_counter(self, jit_compile):
+        key, low, high = 0x123456789ABCDEF0, 0xFEDCBA9876543210, 5 * 2**32 + 3
+        want = [
+            word
+            for block in range(300)
+            for word in philox(key, (high << 64) + low + block)
+        ]
+        got = self.words(key, low, high, 1200, jit_compile)
+        self.assertAllEqual(got, want)
+
+    def test_shape_is_row_major(self):
+        flat = self.words(7, 0, 0, 24)
+        block = tf.raw_ops.StatelessRandomUniformFullIntV2(
+            shape=[2, 3, 4],
+            key=tf.constant([7], tf.uint64),
+            counter=tf.constant([0, 0], tf.uint64),
+            alg=1,
+            dtype=tf.uint32,
+        )
+        self.assertAllEqual(tf.reshape(block, [-1]), flat)
