@@ -202,7 +202,12 @@ def bench_memory(quick: bool) -> dict[str, Any]:
     peaks = {}
     for samples in sizes:
         run = subprocess.run(
-            [sys.executable, str(HERE / "peak_memory.py"), str(rows), str(samples)],
+            [
+                sys.executable,
+                str(HERE / "peak_memory.py"),
+                str(rows),
+                str(samples),
+            ],
             capture_output=True,
             text=True,
             check=True,

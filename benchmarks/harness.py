@@ -69,7 +69,9 @@ def machine() -> dict[str, Any]:
                 cpu = value.strip()
             if key.strip() == "flags":
                 flags = value
-    vectors = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else ""
+    vectors = (
+        "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else ""
+    )
     return {
         "cpu": cpu,
         "cores": os.cpu_count(),

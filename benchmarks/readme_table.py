@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the figures of the README from the committed results.
 
-    python benchmarks/readme_table.py            # rewrite the README
-    python benchmarks/readme_table.py --check    # fail if it is out of date
+python benchmarks/readme_table.py            # rewrite the README
+python benchmarks/readme_table.py --check    # fail if it is out of date
 """
 
 import json

@@ -12,6 +12,7 @@ of the block and `N` those with it.
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,6 @@ class Moments:
     vote_counts: Any = None
 
 
-@tf.function(autograph=False, reduce_retracing=True)
 def start(samples: tf.Tensor, task: str) -> State:
     """Returns the state after a first block of samples.
 
@@ -50,29 +50,42 @@ def start(samples: tf.Tensor, task: str) -> State:
     Returns:
         Count, shift, mean, m2, and for classes: sum of entropies, votes.
     """
-    shift = samples[:, 0]
-    count, mean, m2 = _block(samples, shift)
-    return (count, shift, mean, m2, *_class_sums(samples, task))
+    program, _ = _programs(len(samples.shape), samples.dtype, task)
+    return tuple(program(samples))
 
 
-@tf.function(autograph=False, reduce_retracing=True)
 def advance(state: State, samples: tf.Tensor, task: str) -> State:
     """Returns the state after one more block of samples."""
-    count, shift, mean, m2, *sums = state
-    block_count, block_mean, block_m2 = _block(samples, shift)
-    total = count + block_count
-    delta = block_mean - mean
-    share = block_count / total
-    mean += delta * share
-    m2 += block_m2 + delta * delta * (count * share)
-    more = _class_sums(samples, task)
-    return (
-        total,
-        shift,
-        mean,
-        m2,
-        *(a + b for a, b in zip(sums, more, strict=True)),
-    )
+    _, program = _programs(len(samples.shape), samples.dtype, task)
+    return tuple(program(samples, *state))
+
+
+@functools.cache
+def _programs(rank: int, dtype: tf.DType, task: str) -> tuple[Any, Any]:
+    """Compiles `start` and `advance`, for any sizes."""
+
+    def begin(samples: tf.Tensor) -> list[tf.Tensor]:
+        shift = samples[:, 0]
+        count, mean, m2 = _block(samples, shift)
+        return [count, shift, mean, m2, *_class_sums(samples, task)]
+
+    def go_on(samples: tf.Tensor, *state: tf.Tensor) -> list[tf.Tensor]:
+        count, shift, mean, m2, *sums = state
+        block_count, block_mean, block_m2 = _block(samples, shift)
+        total = count + block_count
+        delta = block_mean - mean
+        share = block_count / total
+        mean += delta * share
+        m2 += block_m2 + delta * delta * (count * share)
+        more = _class_sums(samples, task)
+        sums = [a + b for a, b in zip(sums, more, strict=True)]
+        return [total, shift, mean, m2, *sums]
+
+    samples = tf.TensorSpec([None] * rank, dtype)
+    first = tf.function(begin, autograph=False).get_concrete_function(samples)
+    state = [tf.TensorSpec(x.shape, x.dtype) for x in first.structured_outputs]
+    following = tf.function(go_on, autograph=False)
+    return first, following.get_concrete_function(samples, *state)
 
 
 def finish(state: State) -> Moments:

@@ -46,19 +46,18 @@ def count_rows(x: Any) -> int | None:
         )
     if not _keras.is_random_access(x):
         return None
+    if any(len(leaf.shape) == 0 for leaf in leaves):
+        raise BayesdropError(
+            "`x` has no batch axis. Expected arrays of shape [rows, ...]. "
+            f"Received: shapes {[tuple(leaf.shape) for leaf in leaves]}"
+        )
     return len(leaves[0])
 
 
 def check_arrays(x: Any) -> None:
     """Raises for arrays that are empty, uneven, or hold NaN or infinity."""
     leaves = [np.asarray(leaf) for leaf in keras.tree.flatten(x)]
-    lengths = [len(leaf) if leaf.ndim else 0 for leaf in leaves]
-    if any(leaf.ndim == 0 for leaf in leaves):
-        shape = [leaf.shape for leaf in leaves]
-        raise BayesdropError(
-            "`x` has no batch axis. Expected arrays of shape [rows, ...]. "
-            f"Received: shapes {shape}"
-        )
+    lengths = [len(leaf) for leaf in leaves]
     if len(set(lengths)) > 1:
         raise BayesdropError(
             "The arrays of `x` differ in length. Expected the same number of "

@@ -41,15 +41,29 @@ class Draws:
     num_rows: Any
     shared: bool
 
-    def fold(self, x: tf.Tensor) -> tf.Tensor:
-        """Repeats every row once per sample, and its Keras mask with it."""
+    def fold(self, x: tf.Tensor, whole_rows: bool = True) -> tf.Tensor:
+        """Repeats every row once per sample, and its Keras mask with it.
+
+        Args:
+            x: Tensor [rows, ...], or with several entries per row.
+            whole_rows: Whether there is one entry per row.
+
+        Returns:
+            Folded tensor.
+        """
         if isinstance(self.num_samples, int) and self.num_samples == 1:
             return x
-        folded = tf.repeat(x, self.num_samples, axis=0)
+        if whole_rows:
+            folded = tf.repeat(x, self.num_samples, axis=0)
+        else:
+            dims = [tf.shape(x)[0] // self.num_rows, *_dims(x)]
+            by_row = tf.reshape(x, _stack([self.num_rows, *dims]))
+            folded = tf.repeat(by_row, self.num_samples, axis=0)
+            folded = tf.reshape(folded, _stack([-1, *dims[1:]]))
         folded.set_shape([None, *x.shape[1:]])
         mask = _keras.get_mask(x)
         if mask is not None:
-            _keras.set_mask(folded, tf.repeat(mask, self.num_samples, axis=0))
+            _keras.set_mask(folded, self.fold(mask, whole_rows))
         return folded
 
     def unfold(self, y: tf.Tensor) -> tf.Tensor:
@@ -85,23 +99,20 @@ class Draws:
             Folded tensor.
         """
         dims = _dims(x)
-        if not folded:
-            grouped = tf.expand_dims(x, 1)  # [rows, 1, ...]
-        elif whole_rows:
-            grouped = self.unfold(x)  # [rows, samples, ...]
-        else:
-            entries = tf.shape(x)[0] // (self.num_rows * self.num_samples)
-            dims = [entries, *dims]
-            grouped = tf.reshape(
-                x, _stack([self.num_rows, self.num_samples, *dims])
-            )
+        samples = self.num_samples if folded else 1
+        if not whole_rows:
+            dims = [tf.shape(x)[0] // (self.num_rows * samples), *dims]
+        # [rows, samples or 1, ...]
+        grouped = tf.reshape(x, _stack([self.num_rows, samples, *dims]))
         words = self._words(site, noise_shape, dims)
         perturbed = noise.apply(grouped, words)
         result = tf.reshape(perturbed, _stack([-1, *_dims(x)]))
         result.set_shape([None, *x.shape[1:]])
         mask = _keras.get_mask(x)
         if mask is not None:
-            _keras.set_mask(result, mask if folded else self.fold(mask))
+            _keras.set_mask(
+                result, mask if folded else self.fold(mask, whole_rows)
+            )
         return result
 
     def _words(

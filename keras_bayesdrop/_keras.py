@@ -5,6 +5,7 @@
 fails there first and with a name.
 """
 
+import contextlib
 import inspect
 import types
 from collections.abc import Iterator
@@ -72,7 +73,15 @@ def outputs_structure(graph: Functional) -> Any:
 
 
 def standardize_inputs(graph: Functional, inputs: Any) -> list[Any]:
-    """Brings inputs into the order, dtype and rank that a graph expects."""
+    """Brings inputs into the order, dtype and rank that a graph expects.
+
+    Of a dict, what the model has no input for is left out: Keras pairs the
+    rest by order, and would take the wrong ones.
+    """
+    structure = inputs_structure(graph)
+    if isinstance(structure, dict) and isinstance(inputs, dict):
+        if set(inputs) > set(structure):
+            inputs = {key: inputs[key] for key in structure}
     return list(graph._standardize_inputs(inputs))
 
 
@@ -91,6 +100,35 @@ def all_layers(model: Any) -> list[Any]:
             found[id(layer)] = layer
             stack.extend(sublayers(layer))
     return list(found.values())
+
+
+def own_variables(layer: Any) -> list[Any]:
+    """Returns the variables that a layer holds itself."""
+    return [
+        *getattr(layer, "_trainable_variables", ()),
+        *getattr(layer, "_non_trainable_variables", ()),
+    ]
+
+
+@contextlib.contextmanager
+def losses_kept(layer: Any) -> Iterator[None]:
+    """Puts back what calling a layer does to its list of losses.
+
+    A call begins by clearing the losses of the call before, which the user
+    may not have read yet.
+    """
+    kept = [
+        (each, list(each._losses), set(each._loss_ids))
+        for each in all_layers(layer)
+        if isinstance(each, keras.Layer)
+    ]
+    try:
+        yield
+    finally:
+        for each, losses, ids in kept:
+            each._losses[:] = losses
+            each._loss_ids.clear()
+            each._loss_ids.update(ids)
 
 
 def accepts_training(operation: Any) -> bool:

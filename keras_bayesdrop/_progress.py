@@ -9,6 +9,8 @@ import keras
 
 from keras_bayesdrop._validate import invalid
 
+_NONE = object()  # The model had no such attribute.
+
 
 class Progress:
     """A Keras progress bar over the steps, and Keras callbacks over batches.
@@ -45,9 +47,13 @@ class Progress:
     def __enter__(self) -> "Progress":
         """Announces the beginning."""
         if self._callbacks is not None:
-            self._stop_before = getattr(self._model, "stop_predicting", None)
+            self._stop_before = vars(self._model).get("stop_predicting", _NONE)
             self._model.stop_predicting = False
-            self._callbacks.on_predict_begin()
+            try:
+                self._callbacks.on_predict_begin()
+            except BaseException:
+                self._restore()
+                raise
         return self
 
     def __exit__(
@@ -60,8 +66,16 @@ class Progress:
         if self._bar is not None and kind is None:
             self._bar.update(self._steps, finalize=True)
         if self._callbacks is not None:
-            if kind is None:
-                self._callbacks.on_predict_end()
+            try:
+                if kind is None:
+                    self._callbacks.on_predict_end()
+            finally:
+                self._restore()
+
+    def _restore(self) -> None:
+        if self._stop_before is _NONE:
+            del self._model.stop_predicting
+        else:
             self._model.stop_predicting = self._stop_before
 
     def expect(self, steps: int) -> None:

@@ -35,9 +35,9 @@ def rate_to_threshold(rate: float) -> int:
         rate: Float in `[0, 1]`, the probability of dropping a unit.
 
     Returns:
-        `round(rate * 2^32)`, at most `2^32 - 1`.
+        `floor(rate * 2^32)`, at most `2^32 - 1`.
     """
-    return min(int(rate * _WORD_RANGE + 0.5), _WORD_RANGE - 1)
+    return min(int(rate * _WORD_RANGE), _WORD_RANGE - 1)
 
 
 def rate_to_scale(rate: float) -> float:
@@ -98,18 +98,11 @@ def counter_words(
     )
 
 
-def words_to_uniform(words: tf.Tensor, dtype: Any) -> tf.Tensor:
-    """Maps a word to the open unit interval, `(word + 0.5) * 2^-32`."""
-    half_up = tf.cast(words, tf.float64) + 0.5
-    return tf.cast(half_up / _WORD_RANGE, dtype)
-
-
 def words_to_normal(words: tf.Tensor, dtype: Any) -> tf.Tensor:
     """Maps a word to a standard normal draw, `ndtri((word + 0.5) * 2^-32)`.
 
-    The upper half is the mirror image of the lower, whose probabilities are
-    small and therefore exact in float32; `ndtri` of a float32 next to 1 would
-    lose the tail and be infinite at the last word.
+    In float64 whatever the dtype: in float32 the words next to the ends would
+    round to probabilities of 0 and 1, where the quantile is infinite.
 
     Args:
         words: uint32 tensor.
@@ -118,12 +111,8 @@ def words_to_normal(words: tf.Tensor, dtype: Any) -> tf.Tensor:
     Returns:
         Tensor of `dtype`, of the shape of `words`.
     """
-    compute = tf.float64 if dtype == tf.float64 else tf.float32
-    upper = words >= tf.constant(_WORD_RANGE // 2, tf.uint32)
-    mirrored = tf.where(upper, tf.bitwise.invert(words), words)
-    tail = (tf.cast(mirrored, compute) + 0.5) * 2.0**-32
-    draw = tf.math.ndtri(tail)
-    return tf.cast(tf.where(upper, -draw, draw), dtype)
+    probability = (tf.cast(words, tf.float64) + 0.5) / _WORD_RANGE
+    return tf.cast(tf.math.ndtri(probability), dtype)
 
 
 def seed_to_key(seed: int) -> int:

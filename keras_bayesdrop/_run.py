@@ -77,6 +77,7 @@ class Run:
         self.key = tf.constant(seed_to_key(request.seed), tf.uint64)
         self.collected: list[list[Collected]] = [[] for _ in self.heads]
         self.num_rows = 0
+        self.largest_batch = 0
 
     def count_steps(
         self, num_rows: int, rows_per_batch: int, batches: int | None
@@ -120,14 +121,15 @@ class Run:
             end = min(begin + geometry.tile_rows, batch.num_rows)
             tile = cut
             if end - begin < batch.num_rows:
-                tile = self._rows(cut, begin, end)
+                tile = self._rows(cut, batch.num_rows, begin, end)
             first_row = batch.first_row + begin
-            made = self._tile(tile, first_row, geometry, progress)
+            made = self._tile(tile, first_row, end - begin, geometry, progress)
             for part, collected in zip(parts, made, strict=True):
                 part.append(collected)
         for head_parts, kept in zip(parts, self.collected, strict=True):
             kept.extend(head_parts)
         self.num_rows += batch.num_rows
+        self.largest_batch = max(self.largest_batch, batch.num_rows)
         progress.end_batch(
             lambda: self.plan.pack(
                 [
@@ -138,21 +140,30 @@ class Run:
         )
 
     def _rows(
-        self, cut: Sequence[tf.Tensor | None], begin: int, end: int
+        self,
+        cut: Sequence[tf.Tensor | None],
+        num_rows: int,
+        begin: int,
+        end: int,
     ) -> list[tf.Tensor | None]:
         """Cuts rows out of what the prefix returned, values and masks."""
+
+        def rows_of(number: int, value: Any) -> Any:
+            if value is None or number in self.plan.batchless:
+                return value
+            per_row = value.shape[0] // num_rows
+            return value[begin * per_row : end * per_row]
+
         numbers = (*self.plan.cut, *self.plan.cut)
         return [
-            value
-            if value is None or number in self.plan.batchless
-            else value[begin:end]
-            for number, value in zip(numbers, cut, strict=True)
+            rows_of(n, value) for n, value in zip(numbers, cut, strict=True)
         ]
 
     def _tile(
         self,
         cut: Sequence[tf.Tensor | None],
         first_row: int,
+        num_rows: int,
         geometry: Geometry,
         progress: Progress,
     ) -> list["Collected"]:
@@ -169,13 +180,14 @@ class Run:
                 tf.constant(first, tf.int64),
                 tf.constant(count, tf.int32),
                 tf.constant(first_row, tf.int64),
+                tf.constant(num_rows, tf.int32),
             )
             for collector, output in zip(collectors, outputs, strict=True):
                 collector.add(output)
             progress.step()
         return [collector.finish(first_row) for collector in collectors]
 
-    def result(self, seconds: float, batch_size: int) -> Any:
+    def result(self, seconds: float) -> Any:
         """Returns the `Predictive` of each output, in the model's structure."""
         request = self.request
         stats = Stats(
@@ -187,7 +199,7 @@ class Run:
             engine=self._engine_steps(),
             seconds=seconds,
             samples_per_second=self.num_rows * request.num_samples / seconds,
-            batch_size=batch_size,
+            batch_size=self.largest_batch,
         )
         return self.plan.pack(
             [
@@ -249,9 +261,7 @@ class Collector:
         """Returns the statistics, after checking that they are finite."""
         assert self.state is not None
         moments = _accumulate.finish(self.state)
-        _data.check_finite(
-            moments.mean + moments.variance, "the outputs", first_row
-        )
+        _data.check_finite(moments.mean, "the outputs", first_row)
         samples = np.concatenate(self.samples) if self.samples else None
         quantiles = None
         levels = self.request.quantiles

@@ -73,7 +73,7 @@ class Sampler:
             return [*cut, *map(_keras.get_mask, cut)]
 
         specs = [
-            _any_rows(plan.specs[number], tensor)
+            _declared(plan, number, tensor)
             for number, tensor in zip(plan.inputs, inputs, strict=True)
         ]
         program = self._program(("prefix", _key(specs)), run, specs)
@@ -89,6 +89,7 @@ class Sampler:
         first_sample: tf.Tensor,
         num_samples: tf.Tensor,
         first_row: tf.Tensor,
+        num_rows: tf.Tensor,
     ) -> list[tf.Tensor]:
         """Runs the rest for a block of samples.
 
@@ -101,6 +102,7 @@ class Sampler:
             first_sample: Scalar int64.
             num_samples: Scalar int32.
             first_row: Scalar int64, index in `x` of the first row.
+            num_rows: Scalar int32.
 
         Returns:
             Tensors [rows, samples, ...] for `plan.outputs`.
@@ -113,6 +115,7 @@ class Sampler:
             first_sample: tf.Tensor,
             num_samples: tf.Tensor,
             first_row: tf.Tensor,
+            num_rows: tf.Tensor,
             *tensors: tf.Tensor,
         ) -> list[tf.Tensor]:
             values = list(tensors[:half])
@@ -120,36 +123,34 @@ class Sampler:
             for value, has_mask in zip(values, masked, strict=True):
                 if has_mask:
                     _keras.set_mask(value, next(masks))
-            leading = next(
-                value
-                for number, value in zip(plan.cut, values, strict=True)
-                if number not in plan.batchless
-            )
             draws = Draws(
                 seed=seed,
                 first_sample=first_sample,
                 num_samples=num_samples,
                 num_blocks=num_blocks,
                 first_row=first_row,
-                num_rows=tf.shape(leading)[0],
+                num_rows=num_rows,
                 shared=self.shared,
             )
             outputs = engine.run_suffix(plan, values, draws)
             return [draws.unfold(output) for output in outputs]
 
         present = [tensor for tensor in cut if tensor is not None]
-        arguments = [seed, first_sample, num_samples, first_row, *present]
+        scalars = [seed, first_sample, num_samples, first_row, num_rows]
         specs = [
-            *(_exactly(tensor) for tensor in arguments[:4]),
+            *(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in scalars),
             *(
-                _exactly(tensor) if number in plan.batchless else _rows(tensor)
-                for number, tensor in zip(plan.cut, present, strict=False)
+                _declared(plan, number, tensor)
+                for number, tensor in zip(plan.cut, cut, strict=False)
             ),
-            *(_rows(tensor) for tensor in present[half:]),
+            *(
+                tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)
+                for tensor in present[half:]
+            ),
         ]
         key = ("suffix", num_blocks, tuple(masked), _key(specs))
         program = self._program(key, run, specs)
-        return list(program(*arguments))
+        return list(program(*scalars, *present))
 
     def _program(
         self, key: Any, run: Any, specs: Sequence[tf.TensorSpec]
@@ -163,21 +164,23 @@ class Sampler:
             return self._programs[key]
 
 
-def _any_rows(spec: Any, tensor: tf.Tensor) -> tf.TensorSpec:
-    """Returns the spec of an input as the model declares it, any batch size.
+def _declared(plan: Plan, number: int, tensor: tf.Tensor) -> tf.TensorSpec:
+    """Returns the spec of a value as the model declares it, any batch size.
 
     Axes that the model leaves open stay open, so that sequences of another
-    length do not trace again.
+    length do not trace again; so do axes about which it is mistaken.
     """
-    return tf.TensorSpec([None, *spec.shape[1:]], tensor.dtype)
-
-
-def _rows(tensor: tf.Tensor) -> tf.TensorSpec:
-    return tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
-
-
-def _exactly(tensor: tf.Tensor) -> tf.TensorSpec:
-    return tf.TensorSpec(tensor.shape, tensor.dtype)
+    declared = tuple(plan.specs[number].shape)
+    sizes = tuple(tensor.shape)
+    if number not in plan.batchless:
+        declared = (None, *declared[1:])
+    if len(declared) != len(sizes):
+        return tf.TensorSpec([None] * len(sizes), tensor.dtype)
+    dims = [
+        want if want == size else None
+        for want, size in zip(declared, sizes, strict=True)
+    ]
+    return tf.TensorSpec(dims, tensor.dtype)
 
 
 def _key(specs: Sequence[tf.TensorSpec]) -> tuple[Any, ...]:

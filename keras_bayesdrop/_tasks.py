@@ -104,39 +104,49 @@ def resolve_heads(
 def _per_output(
     value: Any, count: int, pack: Callable[[list[Any]], Any]
 ) -> list[Any]:
-    """Spreads a value, or a structure like the outputs, over the outputs."""
-    if value is None or isinstance(value, str):
+    """Spreads a task, or a structure like the outputs, over the outputs."""
+    if isinstance(value, str):
         return [value] * count
     structure = pack(list(range(count)))
-    if isinstance(structure, dict) and isinstance(value, dict):
-        missing = set(value) ^ set(structure)
-        if not missing:
-            return [value[key] for key in sorted(structure)]
-    flat = keras.tree.flatten(value)
-    if isinstance(structure, dict) or len(flat) != count:
+    found: dict[int, Any] = {}
+    if not _pair(structure, value, found):
         raise BayesdropError(
             "`task` does not fit the outputs of the model. Expected a string, "
             f"or a structure like {structure}. Received: task={value!r}"
         )
-    return list(flat)
+    return [found[index] for index in range(count)]
+
+
+def _pair(structure: Any, value: Any, found: dict[int, Any]) -> bool:
+    """Pairs the numbers in a structure with the values in another like it."""
+    if isinstance(structure, dict):
+        return (
+            isinstance(value, dict)
+            and set(value) == set(structure)
+            and all(_pair(structure[key], value[key], found) for key in value)
+        )
+    if isinstance(structure, (list, tuple)):
+        return (
+            isinstance(value, (list, tuple))
+            and len(value) == len(structure)
+            and all(map(lambda s, v: _pair(s, v, found), structure, value))
+        )
+    found[structure] = value
+    return not isinstance(value, (dict, list, tuple))
 
 
 def _losses(
     model: Any, count: int, pack: Callable[[list[Any]], Any]
 ) -> list[Any]:
+    """Returns the compiled loss of each output, where it can be told."""
     loss = getattr(model, "loss", None)
-    try:
-        if isinstance(loss, dict):
-            structure = pack(list(range(count)))
-            if isinstance(structure, dict):
-                return [loss.get(key) for key in sorted(structure)]
-            names = getattr(model, "output_names", [])
-            return [loss.get(name) for name in names]
-        if isinstance(loss, (list, tuple)) and len(loss) == count:
-            return list(loss)
-    except AttributeError:
-        return [None] * count
-    return [loss if count == 1 else None] * count
+    found: dict[int, Any] = {}
+    if _pair(pack(list(range(count))), loss, found):
+        return [found[index] for index in range(count)]
+    names = getattr(model, "output_names", None) or []
+    if isinstance(loss, dict) and len(names) == count:
+        return [loss.get(name) for name in names]
+    return [None] * count
 
 
 def _loss_name(loss: Any) -> str:
@@ -163,8 +173,10 @@ def _last_activation(tensor: Any) -> str | None:
     if inner is not None:
         index = tensor._keras_history.tensor_index
         return _last_activation(inner.outputs[index])
-    if isinstance(operation, keras.layers.Softmax):
-        return "softmax"
+    if type(operation).__name__ == "Softmax":
+        # The layer or the operation: classes must be on the last axis.
+        last = operation.axis in (-1, len(tensor.shape) - 1)
+        return "softmax" if last else "other"
     activation = getattr(operation, "activation", None)
     if activation is not None:
         return getattr(activation, "__name__", None)

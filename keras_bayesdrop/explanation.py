@@ -8,8 +8,10 @@ import keras
 
 from keras_bayesdrop import _keras
 from keras_bayesdrop._table import format_table
+from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import check_model
 from keras_bayesdrop.engines import choose_engine
+from keras_bayesdrop.engines.select import ENGINES
 from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
@@ -90,6 +92,7 @@ def explain(
     """
     _keras.require_tensorflow()
     check_model(model)
+    check_choice(engine, "engine", ENGINES)
     while isinstance(model, View):
         layers = model.selection if layers is None else layers
         model = model.source

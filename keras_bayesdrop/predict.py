@@ -15,6 +15,7 @@ from keras_bayesdrop._geometry import rows_per_batch
 from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._run import Request
 from keras_bayesdrop._run import Run
+from keras_bayesdrop._tasks import TASKS
 from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import check_int
 from keras_bayesdrop._validate import check_levels
@@ -132,6 +133,8 @@ def predict_with_uncertainty(
     )
     check_choice(method, "method", METHODS)
     check_choice(engine, "engine", ENGINES)
+    for leaf in keras.tree.flatten(task):
+        check_choice(leaf, "task", TASKS)
     if steps is not None:
         check_positive_int(steps, "steps")
     model, layers = _unwrap(model, layers)
@@ -150,6 +153,7 @@ def predict_with_uncertainty(
     with progress:
         for batch in _data.iterate(x, rows, steps):
             if run is None:
+                _data.check_shapes(model, batch.inputs)
                 run = Run(
                     model,
                     layers,
@@ -167,7 +171,7 @@ def predict_with_uncertainty(
             "`x` is empty. Expected at least one row. Received: a stream "
             "without rows"
         )
-    return run.result(time.perf_counter() - began, rows)
+    return run.result(time.perf_counter() - began)
 
 
 def _check_num_samples(num_samples: Any) -> int:

@@ -56,6 +56,11 @@ class View(keras.Model):
         """Returns the draws of one call for `num_rows` rows, if any."""
         raise NotImplementedError
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the view, without clearing the losses of the source."""
+        with _keras.losses_kept(self):
+            return super().__call__(*args, **kwargs)
+
     def call(self, inputs: Any) -> Any:
         """Runs the source model once."""
         plan = build_plan(self.source, self.selection, inputs)

@@ -102,7 +102,8 @@ def test_scales_with_the_unit_of_the_targets():
     samples, targets = _case(0, 20, 50, 1, 1.0, 0.5)
     small = fit_noise_precision(samples, targets)
     large = fit_noise_precision(1000 * samples, 1000 * targets)
-    np.testing.assert_allclose(large, small / 1e6, rtol=1e-9)
+    # A maximum is found to the square root of the rounding of its height.
+    np.testing.assert_allclose(large, small / 1e6, rtol=1e-6)
 
 
 def test_targets_met_exactly_give_a_finite_precision():

@@ -3,7 +3,6 @@
 
 import dataclasses
 from collections.abc import Iterator
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -92,7 +91,11 @@ class UncertaintyMonitor(keras.callbacks.Callback):
             else check_positive(noise_precision, "noise_precision")
         )
         self.every = check_positive_int(every, "every")
-        self.batch_size = batch_size
+        self.batch_size = (
+            None
+            if batch_size is None
+            else check_positive_int(batch_size, "batch_size")
+        )
         self.masks = check_choice(masks, "masks", MASKS)
         self.seed = check_int(seed, "seed")
         self.task = task
@@ -115,47 +118,46 @@ class UncertaintyMonitor(keras.callbacks.Callback):
 
     def evaluate(self) -> dict[str, float]:
         """Validates once and returns what the logs would get."""
-        predictions: list[Any] = []
         labels: list[Any] = []
-        for x, y in self._parts():
-            predictions.append(
-                predict_with_uncertainty(
-                    self.model,
-                    x,
-                    self.num_samples,
-                    batch_size=self.batch_size,
-                    masks=self.masks,
-                    seed=self.seed,
-                    task=self.task,
-                    from_logits=self.from_logits,
-                    layers=self.layers,
-                    return_samples=True,
-                    verbose=0,
-                )
-            )
-            labels.append(y)
-        names, outputs = _by_output(self.model, predictions)
-        flat = [_leaves(y, len(names)) for y in labels]
+        prediction = predict_with_uncertainty(
+            self.model,
+            self._inputs(labels),
+            self.num_samples,
+            batch_size=self.batch_size,
+            masks=self.masks,
+            seed=self.seed,
+            task=self.task,
+            from_logits=self.from_logits,
+            layers=self.layers,
+            return_samples=True,
+            verbose=0,
+        )
         logs: dict[str, float] = {}
-        for index, name in enumerate(names):
-            prediction = _joined([parts[index] for parts in outputs])
-            truth = np.concatenate([np.asarray(parts[index]) for parts in flat])
-            for key, value in self._measure(prediction, truth).items():
+        for name, part in _by_name(self.model, prediction).items():
+            targets = [_target(y, name, prediction, self.model) for y in labels]
+            truth = np.concatenate([np.asarray(y) for y in targets])
+            for key, value in self._measure(part, truth).items():
                 logs[f"val_{name}_{key}" if name else f"val_{key}"] = value
         return logs
 
-    def _parts(self) -> Iterator[tuple[Any, Any]]:
-        """Yields `(x, y)`: all at once for arrays, else batch by batch."""
+    def _inputs(self, labels: list[Any]) -> Any:
+        """Returns the inputs; `labels` gets the targets as they are read."""
         data = self.validation_data
         if isinstance(data, tuple):
-            yield data[0], data[1]
-            return
+            labels.append(data[1])
+            return data[0]
         batches = data
         if isinstance(data, keras.utils.PyDataset):
             batches = (data[index] for index in range(len(data)))
-        for batch in batches:
-            x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
-            yield x, y
+
+        def read() -> Iterator[tuple[Any]]:
+            for batch in batches:
+                x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
+                _check_targets(y)
+                labels.append(y)
+                yield (x,)
+
+        return read()
 
     def _measure(self, prediction: Predictive, truth: Any) -> dict[str, float]:
         result = {"epistemic": float(np.mean(prediction.epistemic))}
@@ -187,9 +189,9 @@ def _check_data(data: Any) -> Any:
                 "`(x, y)` or a stream of `(x, y)` batches. Received: a "
                 f"{type(data).__name__} of length {len(data)}"
             )
-        _data.check_arrays(data[0])
         rows = _data.count_rows(data[0])
-        for leaf in keras.tree.flatten(data[1]):
+        _data.check_arrays(data[0])
+        for leaf in _check_targets(data[1]):
             if len(leaf) != rows:
                 raise BayesdropError(
                     "Inputs and targets of `validation_data` differ in "
@@ -207,46 +209,42 @@ def _check_data(data: Any) -> Any:
     return data
 
 
-def _by_output(
-    model: Any, predictions: Sequence[Any]
-) -> tuple[list[str], list[list[Predictive]]]:
-    """Returns the names of the outputs, and the predictions as flat lists."""
-    first = predictions[0]
-    if isinstance(first, Predictive):
-        return [""], [[part] for part in predictions]
-    if isinstance(first, dict):
-        names = sorted(first)
-        return names, [[part[name] for name in names] for part in predictions]
-    count = len(first)
+def _check_targets(y: Any) -> list[Any]:
+    """Returns the leaves of targets, after looking for NaN and infinity."""
+    leaves = keras.tree.flatten(y)
+    if not leaves or not all(np.ndim(leaf) for leaf in leaves):
+        raise BayesdropError(
+            "Invalid targets in `validation_data`. Expected arrays "
+            f"[rows, ...]. Received: {type(y).__name__} of "
+            f"{sorted({type(leaf).__name__ for leaf in leaves})}"
+        )
+    for leaf in leaves:
+        _data.check_finite(leaf, "the targets of `validation_data`", 0)
+    return list(leaves)
+
+
+def _by_name(model: Any, prediction: Any) -> dict[str, Predictive]:
+    """Returns the predictions by the names of the outputs; one has none."""
+    if isinstance(prediction, Predictive):
+        return {"": prediction}
+    if isinstance(prediction, dict):
+        return dict(prediction)
+    return dict(zip(_names(model, prediction), prediction, strict=True))
+
+
+def _names(model: Any, prediction: Any) -> list[str]:
     names = list(getattr(model, "output_names", None) or [])
-    if len(names) != count:
-        names = [f"output_{index}" for index in range(count)]
-    return names, [list(part) for part in predictions]
+    if len(names) != len(prediction):
+        names = [f"output_{index}" for index in range(len(prediction))]
+    return names
 
 
-def _leaves(y: Any, count: int) -> list[Any]:
+def _target(y: Any, name: str, prediction: Any, model: Any) -> Any:
+    """Returns the targets of the output of that name."""
+    if not name:
+        return y
     if isinstance(y, dict):
-        return [y[key] for key in sorted(y)]
-    return list(y) if count > 1 else [y]
-
-
-def _joined(parts: Sequence[Predictive]) -> Predictive:
-    """Puts the rows of several predictions together."""
-    if len(parts) == 1:
-        return parts[0]
-
-    def rows(name: str, axis: int = 0) -> Any:
-        arrays = [getattr(part, name) for part in parts]
-        return None if arrays[0] is None else np.concatenate(arrays, axis)
-
-    return dataclasses.replace(
-        parts[0],
-        mean=rows("mean"),
-        variance=rows("variance"),
-        samples=rows("samples", axis=1),
-        mean_entropy=rows("mean_entropy"),
-        vote_counts=rows("vote_counts"),
-        stats=dataclasses.replace(
-            parts[0].stats, num_rows=sum(len(part) for part in parts)
-        ),
-    )
+        return y[name]
+    if isinstance(prediction, dict):
+        return y[list(prediction).index(name)]
+    return y[_names(model, prediction).index(name)]

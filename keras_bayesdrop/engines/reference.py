@@ -49,7 +49,9 @@ class Reference(Engine):
 
         def fold(number: int) -> tf.Tensor:
             if draws is not None and number not in folded | plan.batchless:
-                values[number] = draws.fold(values[number])
+                values[number] = draws.fold(
+                    values[number], number not in plan.entries
+                )
                 folded.add(number)
             return values[number]
 

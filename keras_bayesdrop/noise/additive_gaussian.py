@@ -31,7 +31,7 @@ class AdditiveGaussian(Noise):
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Adds `stddev * z`."""
         draw = words_to_normal(words, x.dtype)
-        return x + tf.cast(self.stddev, x.dtype) * draw
+        return x + tf.constant(self.stddev, x.dtype) * draw
 
     def describe(self) -> str:
         """Returns the family and its standard deviation."""

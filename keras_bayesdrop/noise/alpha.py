@@ -40,9 +40,9 @@ class Alpha(Noise):
         b = -a * _SATURATION * self.rate
         dropped = words < tf.constant(rate_to_threshold(self.rate), tf.uint32)
         dropped = tf.cast(dropped, x.dtype)
-        saturated = tf.cast(_SATURATION, x.dtype) * dropped
+        saturated = tf.constant(_SATURATION, x.dtype) * dropped
         y = x * (1.0 - dropped) + saturated
-        return tf.cast(a, x.dtype) * y + tf.cast(b, x.dtype)
+        return tf.constant(a, x.dtype) * y + tf.constant(b, x.dtype)
 
     def describe(self) -> str:
         """Returns the family and its rate."""

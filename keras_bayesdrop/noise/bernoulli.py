@@ -42,7 +42,7 @@ class Bernoulli(Noise):
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Multiplies by `keep / (1 - rate)`, made at the shape of `words`."""
         keep = words >= tf.constant(self.threshold, tf.uint32)
-        return x * (tf.cast(keep, x.dtype) * tf.cast(self.scale, x.dtype))
+        return x * (tf.cast(keep, x.dtype) * tf.constant(self.scale, x.dtype))
 
     def describe(self) -> str:
         """Returns the family and its rate."""

@@ -37,7 +37,7 @@ class Gaussian(Noise):
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Multiplies by `1 + stddev * z`."""
         draw = words_to_normal(words, x.dtype)
-        return x * (1.0 + tf.cast(self.stddev, x.dtype) * draw)
+        return x * (1.0 + tf.constant(self.stddev, x.dtype) * draw)
 
     def describe(self) -> str:
         """Returns the family and its rate."""

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_bayesdrop import _keras
 from keras_bayesdrop._draws import Draws
+from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.plan.probe import Role
 from keras_bayesdrop.plan.probe import Shape
 from keras_bayesdrop.plan.probe import misplaced
@@ -30,7 +31,8 @@ def inference_call(
         values: Sequence[tf.Tensor], draws: Draws | None
     ) -> list[tf.Tensor]:
         args, kwargs = fill(values)
-        outputs = operation(*args, **{**kwargs, **training})
+        with _keras.losses_kept(operation):
+            outputs = operation(*args, **{**kwargs, **training})
         return list(keras.tree.flatten(outputs))
 
     return call
@@ -137,12 +139,26 @@ def _trace(
         nonlocal structure
         draws.clear()
         args, kwargs = fill(values)
-        with keras.StatelessScope(), redirected(operation, path, perturb):
+        with (
+            keras.StatelessScope(),
+            _keras.losses_kept(operation),
+            redirected(operation, path, perturb),
+        ):
             outputs = operation(*args, **{**kwargs, **training})
         structure = keras.tree.map_structure(
             lambda x: _keras.spec([None, *x.shape[1:]], x.dtype), outputs
         )
         return list(keras.tree.flatten(outputs))
 
-    tf.function(run, autograph=False).get_concrete_function(*specs)
+    try:
+        tf.function(run, autograph=False).get_concrete_function(*specs)
+    except (
+        NotImplementedError,
+        tf.errors.OperatorNotAllowedInGraphError,
+    ) as error:
+        raise PlanError(
+            f"`{operation.name}` cannot be compiled: its `call` looks at the "
+            "values of tensors. Expected code that `tf.function` can trace. "
+            f"Received: {type(error).__name__}: {error}"
+        ) from error
     return draws, structure

@@ -55,6 +55,7 @@ class Plan:
         outputs: Numbers of the output values.
         specs: Per value, its `tf.TensorSpec` or symbolic tensor.
         batchless: Numbers of values that do not depend on the batch.
+        entries: Numbers of values with several entries per row.
         sites: Every noise site, active or not, in order of the graph.
         chosen: Paths of the active sites.
         problems: Why samples cannot be drawn, if they cannot.
@@ -70,6 +71,7 @@ class Plan:
     outputs: tuple[int, ...]
     specs: tuple[Any, ...]
     batchless: frozenset[int]
+    entries: frozenset[int]
     sites: tuple[Site, ...]
     chosen: frozenset[str]
     problems: tuple[str, ...]
@@ -124,7 +126,7 @@ def build_plan(
     graph = read_graph(model)
     if graph is None:
         graph = _graph_of_one(model, example)
-    shapes = value_shapes(graph)
+    shapes = _shapes_of(model, graph)
     roles = [role_of(pair) for pair in shapes]
     steps, problems = _steps(graph, shapes, roles, chosen)
     prefix, suffix, cut = _split(graph, steps)
@@ -132,7 +134,9 @@ def build_plan(
     signature = (
         chosen,
         tuple((site.path, site.noise, site.noise_shape) for site in sites),
+        tuple(_identity(layer) for layer in _keras.all_layers(model)),
         tuple(weakref.ref(node.operation) for node in graph.nodes),
+        _structure_of(example) if _keras.graph_of(model) is None else "",
     )
     return Plan(
         prefix,
@@ -141,9 +145,8 @@ def build_plan(
         cut,
         graph.outputs,
         graph.specs,
-        frozenset(
-            number for number, role in enumerate(roles) if role is Role.CONSTANT
-        ),
+        _with_role(roles, Role.CONSTANT),
+        _with_role(roles, Role.ENTRIES) | _with_role(roles, Role.UNKNOWN),
         tuple(sites),
         chosen,
         tuple(problems),
@@ -151,6 +154,40 @@ def build_plan(
         graph.pack,
         signature,
     )
+
+
+def _identity(layer: Any) -> tuple[Any, ...]:
+    """Returns what of a layer a compiled program depends on.
+
+    Weights may change, but not which they are (adapters and quantisation add
+    and replace some), nor the activation.
+    """
+    return (
+        weakref.ref(layer),
+        tuple(id(variable) for variable in _keras.own_variables(layer)),
+        id(getattr(layer, "activation", None)),
+    )
+
+
+# Shapes found by asking every layer, per model and its operations.
+_known_shapes: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _shapes_of(model: Any, graph: Graph) -> list[tuple[Shape, Shape]]:
+    known = _known_shapes.setdefault(model, {})
+    key = (
+        tuple(weakref.ref(node.operation) for node in graph.nodes),
+        tuple(tuple(spec.shape) for spec in graph.specs),
+    )
+    if key not in known:
+        known[key] = value_shapes(graph)
+    return list(known[key])
+
+
+def _with_role(roles: Sequence[Role], wanted: Role) -> frozenset[int]:
+    return frozenset(n for n, role in enumerate(roles) if role is wanted)
 
 
 def _graph_of_one(model: Any, example: Any) -> Graph:
@@ -176,6 +213,10 @@ def _graph_of_one(model: Any, example: Any) -> Graph:
         lambda x: list(keras.tree.flatten(x)),
         lambda flat: keras.tree.pack_sequence_as(structure, list(flat)),
     )
+
+
+def _structure_of(example: Any) -> str:
+    return repr(keras.tree.map_structure(lambda leaf: None, example))
 
 
 def _packer(example: Any) -> Callable[..., Any]:
@@ -206,8 +247,10 @@ def _traced(
         (site.path, site.noise) for site in inner_sites(operation, path)
     )
     dtypes = [spec.dtype for spec in specs]
+    # What the call is given, tensors aside: it may depend on that.
+    arguments = repr(fill([None] * len(specs)))
     known = _known_traces.setdefault(operation, {})
-    key = (path, sites, tuple(shapes), tuple(map(str, dtypes)))
+    key = (path, sites, tuple(shapes), tuple(map(str, dtypes)), arguments)
     if key not in known:
         known[key] = trace_noise(
             operation, fill, path, specs_at(shapes, dtypes)

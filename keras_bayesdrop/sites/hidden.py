@@ -102,7 +102,8 @@ def _draws(target: Any, chain: tuple[str, ...]) -> bool:
     ):
         return False
     from_random = "random" in chain[:-1] or module.endswith(".random")
-    return name in _DRAWING or (from_random and callable(target))
+    named = name in _DRAWING or chain[-1] in _DRAWING
+    return callable(target) and (named or from_random)
 
 
 def _resolve(function: types.FunctionType, chain: tuple[str, ...]) -> Any:

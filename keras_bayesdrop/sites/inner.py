@@ -9,6 +9,7 @@ only by the thread that made it, and is always taken back.
 
 import contextlib
 import dataclasses
+import inspect
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -86,6 +87,8 @@ def _owners(layer: Any, path: str) -> list[_Owner]:
         if owner is not None:
             yield owner
             return
+        if isinstance(layer, keras.layers.TimeDistributed):
+            yield _time_distributed(layer)
         names: dict[str, int] = {}
         for child in _keras.sublayers(layer):
             name = child.name
@@ -190,6 +193,51 @@ def _recurrent(layer: Any, path: str) -> _Owner | None:
         return [(layer, "call", call), *masks]
 
     return _Owner(list(sites.values()), loans)
+
+
+def _time_distributed(layer: Any) -> _Owner:
+    """Steps through a time axis of open length one after another.
+
+    Keras maps over it in parallel, in a way that cannot ask for the size of a
+    batch; with counters either way draws one mask for all steps.
+    """
+
+    def loans(perturb: Perturb) -> list[Loan]:
+        original = layer.call
+
+        def call(inputs: Any, training: Any = None, mask: Any = None) -> Any:
+            if inputs.shape[1] is not None:
+                return original(inputs, training=training, mask=mask)
+
+            def step(parts: Any) -> Any:
+                kwargs = {"mask": parts[1]} if len(parts) > 1 else {}
+                if _keras.accepts_training(layer.layer):
+                    kwargs["training"] = training
+                return layer.layer.call(parts[0], **kwargs)
+
+            parts = [_swap(inputs)]
+            if (
+                mask is not None
+                and "mask" in inspect.signature(layer.layer.call).parameters
+            ):
+                parts.append(_swap(mask))
+            outputs = tf.map_fn(
+                step,
+                tuple(parts),
+                fn_output_signature=tf.TensorSpec(None, layer.compute_dtype),
+            )
+            shape = layer.compute_output_shape(tuple(inputs.shape))
+            outputs.set_shape([shape[1], shape[0], *shape[2:]])
+            return _swap(outputs)
+
+        return [(layer, "call", call)]
+
+    return _Owner([], loans)
+
+
+def _swap(x: tf.Tensor) -> tf.Tensor:
+    """Exchanges batch and time."""
+    return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
 
 
 def _made_by_keras(cell: Any) -> bool:

@@ -22,7 +22,7 @@ class BernoulliTest(TestCase):
 
     def test_the_threshold_itself_is_kept(self):
         # 0.3 in double: a rate rounded to float32 would keep 51 words fewer.
-        words = np.array([1288490188, 1288490189, 1288490239], np.uint32)
+        words = np.array([1288490187, 1288490188, 1288490239], np.uint32)
         y = _apply(Bernoulli(0.3), np.ones(3, np.float32), words)
         self.assertAllEqual(y > 0, [False, True, True])
         self.assertAllClose(y[1:], [1 / 0.7, 1 / 0.7])

@@ -6,6 +6,7 @@ import threading
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 from absl.testing import parameterized
 from keras.src.models.functional import Functional
@@ -93,6 +94,15 @@ class GraphTest(TestCase):
         self.assertEqual(first.shape, (2, 1))
         self.assertEqual(first.dtype, tf.float32)
         self.assertAllEqual(second, np.ones((2, 3)))
+
+    def test_dict_inputs_are_not_matched_by_name(self):
+        """A key too many shifts the arrays, with no more than a warning."""
+        a, b = keras.Input((3,), name="z"), keras.Input((2,), name="a")
+        model = keras.Model({"z": a, "a": b}, layers.Concatenate()([a, b]))
+        x = {"z": np.ones((2, 3)), "a": np.ones((2, 2)), "b": np.ones((2, 7))}
+        with pytest.warns(UserWarning, match="structure of `inputs`"):
+            y = model(x)
+        self.assertEqual(tuple(y.shape), (2, 9))
 
     def test_structures(self):
         model = zoo.ZOO["dict_outputs"].build()[0]
