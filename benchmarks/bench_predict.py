@@ -243,13 +243,15 @@ def main() -> None:
     """Runs all benchmarks, prints the figures and writes them."""
     options = harness.parser(__doc__ or "").parse_args()
     rounds = 1 if options.quick else options.rounds
-    results = {
-        "dense": bench_dense(rounds, options.quick),
-        "head": bench_head(rounds, options.quick),
-        "uci": bench_uci(rounds, options.quick),
-        "import": bench_import(min(rounds, 5)),
-        "memory": bench_memory(options.quick),
+    benches = {
+        "dense": lambda: bench_dense(rounds, options.quick),
+        "head": lambda: bench_head(rounds, options.quick),
+        "uci": lambda: bench_uci(rounds, options.quick),
+        "import": lambda: bench_import(min(rounds, 5)),
+        "memory": lambda: bench_memory(options.quick),
     }
+    chosen = [options.only] if options.only else list(benches)
+    results = {name: benches[name]() for name in chosen}
     print(json.dumps(results, indent=2))
     if not options.quick:
         print(f"written: {harness.write('predict', results).name}")

@@ -89,6 +89,10 @@ def write(name: str, results: dict[str, Any]) -> pathlib.Path:
     """Writes results beside the description of the machine."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
+    if path.exists():
+        # A run of some of the benchmarks leaves the others as they are.
+        results = {**json.loads(path.read_text()), **results}
+        results.pop("machine", None)
     text = json.dumps({"machine": machine(), **results}, indent=2)
     path.write_text(text + "\n")
     return path
@@ -98,6 +102,9 @@ def parser(description: str) -> argparse.ArgumentParser:
     """Returns the options that every benchmark has."""
     options = argparse.ArgumentParser(description=description)
     options.add_argument("--rounds", type=int, default=7)
+    options.add_argument(
+        "--only", help="name of the one benchmark to run; all by default"
+    )
     options.add_argument(
         "--quick",
         action="store_true",

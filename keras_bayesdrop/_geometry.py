@@ -15,10 +15,12 @@ from keras_bayesdrop._rng import SAMPLES_PER_BLOCK
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
 
-# What a step may take when the caller does not say: large enough that calls
-# cost nothing beside arithmetic, small enough to stay near the caches.
-# Measured on 784-1200-1200-1200-1200-10, 256 rows: see benchmarks/lab.
-_AUTO_BYTES = 8 << 20
+# What a step may take when the caller does not say. Seconds for 256 rows and 50
+# samples of the network in benchmarks/lab/01_entries_per_step.py:
+#   MB           1     4     8     16    32    64
+#   shared       1.34  1.06  0.93  0.87  0.85  0.84
+#   independent  2.16  1.62  1.43  1.35  1.27  1.24
+_AUTO_BYTES = 32 << 20
 _AUTO_ROWS = (32, 16384)
 # Counter blocks are separate ops in the compiled program: this bounds it.
 _MAX_BLOCKS = 16

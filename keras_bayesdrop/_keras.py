@@ -131,15 +131,15 @@ def losses_kept(layer: Any) -> Iterator[None]:
             each._loss_ids.update(ids)
 
 
-def accepts_training(operation: Any) -> bool:
-    """Returns whether `operation.call` has an argument `training`."""
+def accepts(operation: Any, argument: str) -> bool:
+    """Returns whether the `call` of a layer has an argument of that name."""
     if not isinstance(operation, keras.Layer):
         return False
     try:
         parameters = inspect.signature(operation.call).parameters
     except (TypeError, ValueError):
         return False
-    return "training" in parameters
+    return argument in parameters
 
 
 def get_mask(x: Any) -> Any:

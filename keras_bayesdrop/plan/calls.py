@@ -25,7 +25,9 @@ def inference_call(
     operation: Any, fill: Callable[..., Any]
 ) -> Callable[[Sequence[tf.Tensor], Draws | None], list[tf.Tensor]]:
     """Makes a step's `call` of an operation that keeps no noise inside."""
-    training = {"training": False} if _keras.accepts_training(operation) else {}
+    training = (
+        {"training": False} if _keras.accepts(operation, "training") else {}
+    )
 
     def call(
         values: Sequence[tf.Tensor], draws: Draws | None
@@ -133,7 +135,9 @@ def _trace(
         draws.append((site.path, tuple(x.shape)))
         return x
 
-    training = {"training": False} if _keras.accepts_training(operation) else {}
+    training = (
+        {"training": False} if _keras.accepts(operation, "training") else {}
+    )
 
     def run(*values: tf.Tensor) -> list[tf.Tensor]:
         nonlocal structure

@@ -9,7 +9,6 @@ only by the thread that made it, and is always taken back.
 
 import contextlib
 import dataclasses
-import inspect
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -196,48 +195,39 @@ def _recurrent(layer: Any, path: str) -> _Owner | None:
 
 
 def _time_distributed(layer: Any) -> _Owner:
-    """Steps through a time axis of open length one after another.
+    """Takes all steps at once, moved into the batch.
 
-    Keras maps over it in parallel, in a way that cannot ask for the size of a
-    batch; with counters either way draws one mask for all steps.
+    Keras loops over a time axis of known length, and maps over an open one in
+    parallel, with one mask for all steps. Here every step has noise of its
+    own, known length or not.
     """
 
     def loans(perturb: Perturb) -> list[Loan]:
-        original = layer.call
-
         def call(inputs: Any, training: Any = None, mask: Any = None) -> Any:
-            if inputs.shape[1] is not None:
-                return original(inputs, training=training, mask=mask)
-
-            def step(parts: Any) -> Any:
-                kwargs = {"mask": parts[1]} if len(parts) > 1 else {}
-                if _keras.accepts_training(layer.layer):
-                    kwargs["training"] = training
-                return layer.layer.call(parts[0], **kwargs)
-
-            parts = [_swap(inputs)]
-            if (
-                mask is not None
-                and "mask" in inspect.signature(layer.layer.call).parameters
-            ):
-                parts.append(_swap(mask))
-            outputs = tf.map_fn(
-                step,
-                tuple(parts),
-                fn_output_signature=tf.TensorSpec(None, layer.compute_dtype),
-            )
-            shape = layer.compute_output_shape(tuple(inputs.shape))
-            outputs.set_shape([shape[1], shape[0], *shape[2:]])
-            return _swap(outputs)
+            inner = layer.layer
+            kwargs: dict[str, Any] = {}
+            if _keras.accepts(inner, "training"):
+                kwargs["training"] = training
+            if mask is not None and _keras.accepts(inner, "mask"):
+                kwargs["mask"] = _merge_time(mask)
+            outputs = inner.call(_merge_time(inputs), **kwargs)
+            steps = tf.concat([tf.shape(inputs)[:2], tf.shape(outputs)[1:]], 0)
+            result = tf.reshape(outputs, steps)
+            result.set_shape([*inputs.shape[:2], *outputs.shape[1:]])
+            return result
 
         return [(layer, "call", call)]
 
     return _Owner([], loans)
 
 
-def _swap(x: tf.Tensor) -> tf.Tensor:
-    """Exchanges batch and time."""
-    return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
+def _merge_time(x: tf.Tensor) -> tf.Tensor:
+    """Returns [batch * time, ...] of [batch, time, ...]."""
+    merged = tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0))
+    merged.set_shape([None, *x.shape[2:]])
+    if None not in x.shape[:2]:
+        merged.set_shape([x.shape[0] * x.shape[1], *x.shape[2:]])
+    return merged
 
 
 def _made_by_keras(cell: Any) -> bool:
