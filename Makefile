@@ -22,7 +22,7 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-slow test-all test-oldest lint format \
+.PHONY: help install demo test test-cpp test-slow test-all test-oldest lint format \
 	golden bench clean
 
 help:  ## Show this list.
@@ -34,7 +34,19 @@ install: $(VENV)/.installed  ## Make .venv with the pinned dependencies.
 demo: $(VENV)/.installed  ## Train the Mauna Loa CO2 model; write demo.png.
 	@$(BIN)/python examples/mauna_loa.py
 
-test: $(VENV)/.installed  ## Run the tests on the newest versions.
+# The arithmetic alone, once as it ships and once under sanitizers.
+test-cpp: $(VENV)/.installed  ## Build and run the C++ tests.
+	@for sanitize in OFF ON; do \
+		build=build/cpp-$$sanitize; mkdir -p build; \
+		$(BIN)/cmake -S . -B $$build -DKBD_TESTS=ON -DKBD_SANITIZE=$$sanitize \
+			> $$build.log 2>&1 && \
+		$(BIN)/cmake --build $$build -j 2 >> $$build.log 2>&1 && \
+		$(BIN)/ctest --test-dir $$build/kernels --output-on-failure -Q \
+			-O $$build.ctest || { cat $$build.log $$build.ctest; exit 1; }; \
+		tail -n 3 $$build.ctest; \
+	done
+
+test: $(VENV)/.installed test-cpp  ## Run the tests on the newest versions.
 	@$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed  ## Run only the slow tests.

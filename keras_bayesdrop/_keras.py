@@ -7,6 +7,7 @@ fails there first and with a name.
 
 import contextlib
 import inspect
+import itertools
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -165,8 +166,12 @@ def batches(x: Any, batch_size: int | None, steps: int | None) -> Iterator[Any]:
         Structures of arrays or tensors, without targets or sample weights.
     """
     if isinstance(x, types.GeneratorType):
-        # Keras' adapter takes tuples only, and prints the batch otherwise.
-        x = (item if isinstance(item, tuple) else (item,) for item in x)
+        first = list(itertools.islice(x, 1))
+        if not first:
+            return  # Keras' adapter looks at the first batch, unasked.
+        # It takes tuples only, and prints the batch otherwise.
+        rest = itertools.chain(first, x)
+        x = (item if isinstance(item, tuple) else (item,) for item in rest)
     adapter = get_data_adapter(x, batch_size=batch_size, steps_per_epoch=steps)
     adapter.on_epoch_begin()
     try:

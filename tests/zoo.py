@@ -297,8 +297,9 @@ class SubclassedDict(keras.Model):
         self.left = linear_dense(2)
         self.right = linear_dense(3)
 
-    def call(self, inputs):
-        x = self.drop(inputs["b"])
+    def call(self, inputs, training=None):
+        # Keras 3.8 does not hand `training` on past a `call` without it.
+        x = self.drop(inputs["b"], training=training)
         return {"z": self.left(x), "a": self.right(inputs["a"] + x)}
 
 

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arithmetic for one instruction set; the build gives this file its flags.
+#define KBD_VECTOR_BYTES 64
+#define KBD_TILE_ROWS 14
+#define KBD_ISA(type) avx512_##type
+#include "cpu/isa_body.h"

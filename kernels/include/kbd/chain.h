@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A dropout chain: L steps of "noise on the input, matmul, bias, activation",
+// for a block of samples of a block of rows.
+//
+//   h[0] = x[row]
+//   h[l+1] = activation_l((noise_l * h[l]) W_l + bias_l)
+//
+// Plain structs: what crosses the border between TensorFlow and the arithmetic.
+#ifndef KBD_CHAIN_H_
+#define KBD_CHAIN_H_
+
+#include <cstdint>
+#include <functional>
+
+namespace kbd {
+
+enum class Noise : int { kNone = 0, kBernoulli = 1, kGaussian = 2 };
+
+enum class Activation : int {
+  kLinear = 0,
+  kRelu,
+  kSigmoid,
+  kTanh,
+  kSoftmax,
+  kElu,
+  kSelu,
+  kGelu,
+  kSilu,
+  kSoftplus,
+  kLeakyRelu,
+};
+constexpr int kNumActivations = 11;
+
+// One step. The noise falls on the step's input.
+template <class T>
+struct Step {
+  const T* kernel;  // [in, out], row-major
+  const T* bias;    // [out], or null
+  int64_t in;
+  int64_t out;
+  Activation activation;
+  Noise noise;
+  uint32_t threshold;  // Bernoulli: a unit is kept iff its word is at least this
+  float scale;         // Bernoulli: 1 / (1 - rate). Gaussian: the standard deviation
+  uint32_t site;
+};
+
+template <class T>
+struct Chain {
+  const T* x;  // [rows, steps[0].in], row-major
+  int64_t rows;
+  const Step<T>* steps;
+  int num_steps;
+  uint64_t seed;
+  int64_t first_sample;
+  int64_t num_samples;
+  int64_t first_row;
+  bool shared;  // one mask per sample, for all rows
+  T* out;       // [samples, rows, steps[last].out], row-major
+};
+
+// Calls task(begin, end) on pieces that cover [0, total), from any threads, and returns when
+// all are done. `cost` is the work of one unit in floating-point operations.
+using ParallelFor = std::function<void(int64_t total, int64_t cost,
+                                       const std::function<void(int64_t, int64_t)>& task)>;
+
+}  // namespace kbd
+
+#endif  // KBD_CHAIN_H_
