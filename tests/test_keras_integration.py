@@ -60,13 +60,16 @@ class Visit:
         )
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
+def members(wanted):
+    """Names of the members that are wanted, the slow ones marked."""
+    return [
         pytest.param(name, marks=pytest.mark.slow if member.slow else ())
         for name, member in zoo.ZOO.items()
-    ],
-)
+        if wanted(member)
+    ]
+
+
+@pytest.fixture(scope="module", params=members(lambda member: True))
 def visit(request):
     """Visits one member after another; what it compiled is kept meanwhile."""
     member = zoo.ZOO[request.param]
@@ -166,10 +169,11 @@ def many_draws(visit):
     return visit.predict(x=two, num_samples=MANY, masks="independent")
 
 
+@pytest.mark.parametrize(
+    "visit", members(lambda member: member.like_training), indirect=True
+)
 def test_same_distribution_as_training(visit):
     """Means, variances and covariances are those of Keras' own noise."""
-    if not visit.member.like_training:
-        pytest.skip("more than noise changes in training")
     tiled = keras.tree.map_structure(
         lambda leaf: np.repeat(leaf[1:2], MANY, axis=0), visit.x
     )
@@ -185,9 +189,10 @@ def test_same_distribution_as_training(visit):
     compare_moments(ours, theirs)
 
 
+@pytest.mark.parametrize(
+    "visit", members(lambda member: member.linear), indirect=True
+)
 def test_mean_is_the_scaled_prediction(visit):
-    if not visit.member.linear:
-        pytest.skip("not linear in its noise")
     certain = keras.tree.flatten(visit.model(visit.x, training=False))
     for p, value in zip(many_draws(visit), certain, strict=True):
         # At most 24 values in each of a dozen members.
@@ -666,35 +671,34 @@ class Rows(keras.utils.PyDataset):
         return (self.x[2 * index : 2 * index + 2],)
 
 
+FEEDS = {
+    "tensor": tf.constant,
+    "dataset": lambda x: tf.data.Dataset.from_tensor_slices(x).batch(2),
+    "dataset_with_targets": lambda x: tf.data.Dataset.from_tensor_slices(
+        (x, x)
+    ).batch(3),
+    "generator": lambda x: (x[i : i + 2] for i in range(0, len(x), 2)),
+    "generator_with_targets": lambda x: (
+        (x[i : i + 2],) * 2 for i in range(0, len(x), 2)
+    ),
+    "py_dataset": Rows,
+    "float64": lambda x: x.astype("float64"),
+    "list_of_one": lambda x: [x],
+}
+
+
 @pytest.mark.parametrize(
-    "feed",
+    ("kind", "feed"),
     [
-        tf.constant,
-        lambda x: tf.data.Dataset.from_tensor_slices(x).batch(2),
-        lambda x: tf.data.Dataset.from_tensor_slices((x, x)).batch(3),
-        lambda x: (x[i : i + 2] for i in range(0, len(x), 2)),
-        lambda x: ((x[i : i + 2],) * 2 for i in range(0, len(x), 2)),
-        Rows,
-        lambda x: x.astype("float64"),
-        lambda x: [x],
-    ],
-    ids=[
-        "tensor",
-        "dataset",
-        "dataset_with_targets",
-        "generator",
-        "generator_with_targets",
-        "py_dataset",
-        "float64",
-        "list_of_one",
+        *(("functional", feed) for feed in FEEDS),
+        # Its `call` takes no list.
+        *(("subclassed", feed) for feed in FEEDS if feed != "list_of_one"),
     ],
 )
-@pytest.mark.parametrize("kind", ["functional", "subclassed"])
 @pytest.mark.filterwarnings("ignore:The structure of `inputs`")
-def test_feeds(feed, kind):
+def test_feeds(kind, feed):
     model, x = zoo.ZOO[kind].build()
-    if kind == "subclassed" and isinstance(feed(x), list):
-        pytest.skip("its `call` takes no list")
+    feed = FEEDS[feed]
     for masks in ("shared", "independent"):
         want = kbd.predict_with_uncertainty(
             model, x, **settings(masks=masks, return_samples=True)
