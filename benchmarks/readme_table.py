@@ -25,7 +25,8 @@ def figures() -> str:
     memory = results["memory"]["megabytes_above_loaded_model"]
     tiled = dense["seconds"]["one tf.function, batch tiled 50 times"]["median"]
     lines = [
-        f"Medians; the cases of a table took turns in one run, on {machine['cores']} cores of an "
+        "Medians; the cases of a table took turns in one run, on "
+        f"{machine['cores']} cores of an "
         f"{machine['cpu']} ({machine['vectors']}), TensorFlow "
         f"{machine['tensorflow']}, Keras {machine['keras']}; engine: "
         f"{dense['engine']}.",
