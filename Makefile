@@ -14,16 +14,18 @@ BIN := $(VENV)/bin
 OLDEST_BIN := $(OLDEST_VENV)/bin
 # Errors are shown; progress and warnings are not.
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check --no-input
-BUILD_TOOLS := scikit-build-core cmake ninja
+# The package is built in the environment itself, so what it is built with (see
+# `build-system` in pyproject.toml) comes first.
+BUILD_TOOLS := scikit-build-core cmake ninja tensorflow
 NATIVE := $(shell find kernels -type f \
 	\( -name '*.h' -o -name '*.cc' -o -name '*.cu' \) 2>/dev/null)
 BUILD_INPUTS := pyproject.toml CMakeLists.txt \
-	$(shell find kernels -type f ! -name '*.md' 2>/dev/null)
+	$(shell find cmake kernels -type f ! -name '*.md' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-cpp test-slow test-all test-oldest lint format \
-	golden bench clean
+.PHONY: help install demo test test-cpp test-pure test-slow test-all test-oldest lint \
+	format golden bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' \
@@ -48,6 +50,9 @@ test-cpp: $(VENV)/.installed  ## Build and run the C++ tests.
 
 test: $(VENV)/.installed test-cpp  ## Run the tests on the newest versions.
 	@$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-pure: $(VENV)/.installed  ## Run the same tests without the op library.
+	@KBD_LIBRARY=off $(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed  ## Run only the slow tests.
 	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
@@ -74,6 +79,8 @@ golden: $(VENV)/.installed  ## Rewrite the golden list of public names.
 
 bench: $(VENV)/.installed  ## Time prediction; write benchmarks/results.
 	@$(BIN)/python benchmarks/bench_predict.py
+	@$(BIN)/python benchmarks/bench_fused.py
+	@$(BIN)/python benchmarks/readme_table.py
 
 clean:  ## Remove environments, builds and caches.
 	@rm -rf $(VENV) $(OLDEST_VENV) build dist _skbuild *.egg-info demo.png \
@@ -82,7 +89,8 @@ clean:  ## Remove environments, builds and caches.
 
 # An environment is up to date when its stamp is newer than what it was made
 # from. The dependencies and the package have a stamp each, so that a change in
-# the sources rebuilds the package alone.
+# the sources rebuilds the package alone; it compiles in a folder that stays, so
+# only what changed. tests/test_instructions.py reads the objects there.
 $(VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
 $(OLDEST_VENV)/.dependencies: CONSTRAINTS := requirements/oldest.txt
 $(VENV)/.installed: CONSTRAINTS := requirements/newest.txt
@@ -102,5 +110,7 @@ $(OLDEST_VENV)/.dependencies: requirements/oldest.txt
 %/.installed: %/.dependencies $(BUILD_INPUTS)
 	@echo "Installing keras_bayesdrop into $(@D) ..."
 	@PATH="$(CURDIR)/$(@D)/bin:$$PATH" $(@D)/bin/python $(PIP_INSTALL) \
-		-c $(CONSTRAINTS) --no-build-isolation -e '.[dev,examples,plots]'
+		-c $(CONSTRAINTS) --no-build-isolation \
+		--config-settings=build-dir=build/ops$(notdir $(@D)) \
+		-e '.[dev,examples,plots]'
 	@touch $@

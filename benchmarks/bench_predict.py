@@ -24,28 +24,19 @@ import harness
 import keras
 import numpy as np
 import tensorflow as tf
+from networks import dense_network
+from networks import inputs
+from networks import uci_network
 
 import keras_bayesdrop as kbd
 
 HERE = pathlib.Path(__file__).parent
 
 
-def dense_network(width: int, seed: int = 0) -> keras.Model:
-    """The network of Baldi and Sadowski: 784-1200-1200-1200-1200-10."""
-    keras.utils.set_random_seed(seed)
-    layers: list[Any] = [keras.Input((784,)), keras.layers.Dropout(0.2)]
-    for _ in range(4):
-        layers.append(keras.layers.Dense(width, activation="relu"))
-        layers.append(keras.layers.Dropout(0.5))
-    layers.append(keras.layers.Dense(10, activation="softmax"))
-    return keras.Sequential(layers)
-
-
 def bench_dense(rounds: int, quick: bool) -> dict[str, Any]:
     """All layers stochastic: T = 50 samples of 256 rows."""
-    width, rows, samples = (120, 64, 16) if quick else (1200, 256, 50)
-    model = dense_network(width)
-    x = np.random.default_rng(0).random((rows, 784), dtype=np.float32)
+    rows, samples = (64, 16) if quick else (256, 50)
+    model, x = dense_network(), inputs(rows)
 
     tiled = tf.function(
         lambda rows: model(tf.repeat(rows, samples, axis=0), training=True)
@@ -60,9 +51,9 @@ def bench_dense(rounds: int, quick: bool) -> dict[str, Any]:
 
     matmuls = tf.function(chain)
 
-    def ours(masks: str) -> Any:
+    def ours(masks: str, engine: str = "auto") -> Any:
         return kbd.predict_with_uncertainty(
-            model, x, samples, masks=masks, seed=0, verbose=0
+            model, x, samples, masks=masks, seed=0, verbose=0, engine=engine
         )
 
     began = time.perf_counter()
@@ -87,16 +78,51 @@ def bench_dense(rounds: int, quick: bool) -> dict[str, Any]:
         "only the 5 matmuls + relu on the tiled batch": lambda: matmuls(
             x
         ).numpy(),
+        "keras_bayesdrop in pure TensorFlow, independent masks": lambda: ours(
+            "independent", "reference"
+        ),
+        "keras_bayesdrop in pure TensorFlow, shared masks": lambda: ours(
+            "shared", "reference"
+        ),
         "keras_bayesdrop, independent masks": lambda: ours("independent"),
         "keras_bayesdrop, shared masks": lambda: ours("shared"),
     }
+    peers, versions = time_peers(rows, samples, rounds)
     return {
-        "what": f"784-{width}-{width}-{width}-{width}-10, rates 0.2/0.5, "
-        f"T = {samples}, {rows} rows",
+        "what": f"784-1200-1200-1200-1200-10, rates 0.2/0.5, T = {samples}, "
+        f"{rows} rows",
         "first_call_seconds": first_call,
         "engine": first.stats.engine[-1].engine,
-        "seconds": harness.time_in_turn(cases, rounds),
+        "peers": versions,
+        "seconds": {**peers, **harness.time_in_turn(cases, rounds)},
     }
+
+
+def time_peers(
+    rows: int, samples: int, rounds: int
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Times other libraries, each in a process of its own, if installed.
+
+    `KBD_PEERS_PYTHON` names the Python that has them; this one by default.
+    """
+    python = os.environ.get("KBD_PEERS_PYTHON", sys.executable)
+    seconds: dict[str, Any] = {}
+    versions: dict[str, str] = {}
+    for script in sorted((HERE / "peers").glob("*.py")):
+        done = subprocess.run(
+            [python, str(script), str(rows), str(samples), str(rounds)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            reason = done.stderr.strip().splitlines()[-1:]
+            print(f"{script.stem} left out: {' '.join(reason)}")
+            continue
+        found = json.loads(done.stdout.splitlines()[-1])
+        seconds.update(found["seconds"])
+        versions[script.stem] = found["version"]
+    return seconds, versions
 
 
 def bench_head(rounds: int, quick: bool) -> dict[str, Any]:
@@ -151,16 +177,7 @@ def bench_head(rounds: int, quick: bool) -> dict[str, Any]:
 def bench_uci(rounds: int, quick: bool) -> dict[str, Any]:
     """Gal's protocol: 13-50-1, 51 test rows, T = 10,000."""
     samples, timed = (1000, 5) if quick else (10_000, 50)
-    keras.utils.set_random_seed(0)
-    model = keras.Sequential(
-        [
-            keras.Input((13,)),
-            keras.layers.Dropout(0.05),
-            keras.layers.Dense(50, activation="relu"),
-            keras.layers.Dropout(0.05),
-            keras.layers.Dense(1),
-        ]
-    )
+    model = uci_network()
     x = np.random.default_rng(0).normal(size=(51, 13)).astype(np.float32)
     tiled = tf.function(
         lambda rows: model(tf.repeat(rows, samples, axis=0), training=True)

@@ -15,8 +15,8 @@ import json
 import pathlib
 import sys
 
-import numpy as np
-from bench_predict import dense_network
+from networks import dense_network
+from networks import inputs
 
 import keras_bayesdrop as kbd
 
@@ -35,8 +35,7 @@ def megabytes(field: str) -> float:
 def main() -> None:
     """Predicts and prints by how much the peak grew."""
     rows, samples = int(sys.argv[1]), int(sys.argv[2])
-    model = dense_network(1200)
-    x = np.random.default_rng(0).random((rows, 784), dtype=np.float32)
+    model, x = dense_network(), inputs(rows)
     model.predict(x[:64], verbose=0)
     RESET.write_text("5")
     base = megabytes("VmRSS")

@@ -14,12 +14,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 BEGIN = "<!-- figures:begin"
 END = "<!-- figures:end -->"
+SHARED = "keras_bayesdrop, shared masks"
 
 
 def figures() -> str:
     """Returns the tables in Markdown."""
-    path = ROOT / "benchmarks" / "results" / "predict.json"
-    results = json.loads(path.read_text())
+    folder = ROOT / "benchmarks" / "results"
+    results = json.loads((folder / "predict.json").read_text())
+    fused = json.loads((folder / "fused.json").read_text())
     machine, dense = results["machine"], results["dense"]
     head, uci = results["head"], results["uci"]
     memory = results["memory"]["megabytes_above_loaded_model"]
@@ -41,8 +43,37 @@ def figures() -> str:
         "",
         "(`model.predict` drops nothing; it is there for its cost.)",
         "",
+        "| against one `tf.function` over the tiled batch | shared masks | "
+        "independent masks |",
+        "|---|---|---|",
+        *(
+            f"| {fused[name]['what']} | "
+            f"{fused[name]['shared_times_faster_than_tiled']:.1f} x | "
+            f"{fused[name]['independent_times_faster_than_tiled']:.1f} x |"
+            for name in ("large", "low_rate", "small", "latency")
+        ),
+        "",
         "| | |",
         "|---|---|",
+        "| Arithmetic that survives the shared masks of the first row, at the "
+        f"rate of TensorFlow's own sgemm ({fused['large']['sgemm_gflops']:.0f} "
+        f"GFLOP/s) | {fused['large']['ceiling_seconds']:.2f} s, the whole call "
+        f"takes {fused['large']['seconds'][SHARED]['best']:.2f} s |",
+        "| Independent masks against the bare matmuls | "
+        f"{fused['large']['independent_in_matmuls']:.2f} of their time |",
+        *(
+            f"| Time grows with the number of {size} to the power (shared, "
+            "independent masks) | "
+            f"{fused['scaling'][f'shared, {size}']['exponent']:.2f}, "
+            f"{fused['scaling'][f'independent, {size}']['exponent']:.2f} |"
+            for size in ("samples", "rows")
+        ),
+        "| Two threads against one (shared, independent masks) | "
+        + ", ".join(
+            f"{fused['threads']['two_threads_against_one'][masks]:.2f} x"
+            for masks in ("shared", "independent")
+        )
+        + " |",
         _row("First call, tracing included", dense["first_call_seconds"], "s"),
         f"| {head['what']} | {head['passes']:.2f} deterministic passes |",
         f"| {uci['what']}: against as many calls of `model.predict` "

@@ -11,6 +11,7 @@ from keras_bayesdrop._version import __version__ as __version__
 from keras_bayesdrop.errors import BayesdropError as BayesdropError
 from keras_bayesdrop.errors import BayesdropWarning as BayesdropWarning
 from keras_bayesdrop.explanation import explain as explain
+from keras_bayesdrop.information import info as info
 from keras_bayesdrop.inspection import inspect as inspect
 from keras_bayesdrop.layers import MCAlphaDropout as MCAlphaDropout
 from keras_bayesdrop.layers import MCDropout as MCDropout

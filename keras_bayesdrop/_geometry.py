@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from keras_bayesdrop._rng import SAMPLES_PER_BLOCK
+from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
 
@@ -22,6 +23,11 @@ from keras_bayesdrop.plan import Step
 #   independent  2.16  1.62  1.43  1.35  1.27  1.24
 _AUTO_BYTES = 32 << 20
 _AUTO_ROWS = (32, 16384)
+# A compiled chain keeps nothing but its output, so that more entries fit; what
+# bounds them is the time of a call, which cannot be interrupted: multiply-adds
+# (of a network not cut) that take two cores about a second.
+_CHAIN_ROWS = 1 << 17
+_CHAIN_WORK = 1 << 36
 # Counter blocks are separate ops in the compiled program: this bounds it.
 _MAX_BLOCKS = 16
 _BYTES_PER_ELEMENT = 4
@@ -54,6 +60,7 @@ def rows_per_batch(plan: Plan, batch_size: int | None) -> int:
 
 def choose_geometry(
     plan: Plan,
+    steps: Sequence[Step | ChainStep],
     batch_size: int | None,
     num_rows: int,
     num_samples: int,
@@ -63,6 +70,7 @@ def choose_geometry(
 
     Args:
         plan: The plan.
+        steps: What the engine makes of its suffix.
         batch_size: What the caller asked for, or `None`.
         num_rows: Rows of the batch at hand.
         num_samples: Samples wanted in all.
@@ -72,22 +80,33 @@ def choose_geometry(
     Returns:
         The geometry.
     """
-    suffix_bytes = _row_bytes(plan, plan.suffix)
+    suffix_bytes = _row_bytes(plan, steps)
     whole_bytes = _row_bytes(plan, plan.steps)
+    only_chains = all(isinstance(step, ChainStep) for step in steps)
     if batch_size is None:
-        entries = _auto_rows(suffix_bytes)
+        entries = _auto_rows(
+            suffix_bytes, _CHAIN_ROWS if only_chains else _AUTO_ROWS[1]
+        )
     elif suffix_bytes is None or whole_bytes is None:
         entries = batch_size
     else:
         entries = batch_size * max(1, whole_bytes // suffix_bytes)
-    if shared:
+    entries = max(1, min(entries, _CHAIN_WORK // _chain_work(steps)))
+    if shared or only_chains:
         tile_rows = min(num_rows, entries)
     else:
         tile_rows = min(num_rows, max(1, entries // SAMPLES_PER_BLOCK))
-    return Geometry(tile_rows, _whole_blocks(entries // tile_rows, num_samples))
+    return Geometry(
+        tile_rows,
+        _whole_blocks(
+            entries // tile_rows,
+            num_samples,
+            num_samples if only_chains else _MAX_BLOCKS,
+        ),
+    )
 
 
-def _whole_blocks(most: int, wanted: int) -> int:
+def _whole_blocks(most: int, wanted: int, most_blocks: int) -> int:
     """Returns a multiple of 16, or a power of two below 16.
 
     It is at most `most`, unless all samples wanted fit: then it is rounded up,
@@ -98,20 +117,33 @@ def _whole_blocks(most: int, wanted: int) -> int:
         blocks = samples // SAMPLES_PER_BLOCK
         if most >= wanted:
             blocks = math.ceil(samples / SAMPLES_PER_BLOCK)
-        return min(blocks, _MAX_BLOCKS) * SAMPLES_PER_BLOCK
+        return min(blocks, most_blocks) * SAMPLES_PER_BLOCK
     if most >= wanted:
         return 1 << (samples - 1).bit_length()
     return 1 << (samples.bit_length() - 1)
 
 
-def _auto_rows(row_bytes: int | None) -> int:
-    low, high = _AUTO_ROWS
+def _auto_rows(row_bytes: int | None, high: int = _AUTO_ROWS[1]) -> int:
+    low = _AUTO_ROWS[0]
     if row_bytes is None:
         return low
     return max(low, min(high, _AUTO_BYTES // row_bytes))
 
 
-def _row_bytes(plan: Plan, steps: Sequence[Step]) -> int | None:
+def _chain_work(steps: Sequence[Step | ChainStep]) -> int:
+    """Returns the multiply-adds of the chains, for a row and a sample."""
+    return max(
+        1,
+        sum(
+            math.prod(link.sizes)
+            for step in steps
+            if isinstance(step, ChainStep)
+            for link in step.links
+        ),
+    )
+
+
+def _row_bytes(plan: Plan, steps: Sequence[Step | ChainStep]) -> int | None:
     """Returns the bytes a row takes in the largest step, if that is known."""
     largest = _BYTES_PER_ELEMENT
     for step in steps:
@@ -120,6 +152,8 @@ def _row_bytes(plan: Plan, steps: Sequence[Step]) -> int | None:
             dims = tuple(plan.specs[value].shape)[1:]
             if None in dims:
                 return None
+            if isinstance(step, ChainStep) and value in plan.cut:
+                continue  # Not repeated for the samples.
             elements += math.prod(dims)
         largest = max(largest, elements * _BYTES_PER_ELEMENT)
     return largest

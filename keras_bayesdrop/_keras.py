@@ -6,9 +6,11 @@ fails there first and with a name.
 """
 
 import contextlib
+import functools
 import inspect
 import itertools
 import types
+from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
@@ -136,11 +138,21 @@ def accepts(operation: Any, argument: str) -> bool:
     """Returns whether the `call` of a layer has an argument of that name."""
     if not isinstance(operation, keras.Layer):
         return False
+    if "call" in vars(operation):
+        return argument in _parameters(operation.call)
+    return argument in _parameters_of_call(type(operation).call)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parameters_of_call(call: Callable[..., Any]) -> frozenset[str]:
+    return _parameters(call)
+
+
+def _parameters(function: Any) -> frozenset[str]:
     try:
-        parameters = inspect.signature(operation.call).parameters
+        return frozenset(inspect.signature(function).parameters)
     except (TypeError, ValueError):
-        return False
-    return argument in parameters
+        return frozenset()
 
 
 def get_mask(x: Any) -> Any:

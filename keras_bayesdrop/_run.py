@@ -27,13 +27,12 @@ from keras_bayesdrop._sketch import QuantileSketch
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
 from keras_bayesdrop.engines import Engine
+from keras_bayesdrop.engines import assign_steps
 from keras_bayesdrop.engines import choose_engine
 from keras_bayesdrop.plan import Plan
-from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import Stats
-from keras_bayesdrop.sites import LayerSelection
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +54,7 @@ class Run:
     def __init__(
         self,
         model: Any,
-        layers: LayerSelection,
-        example: Any,
+        plan: Plan,
         engine: str,
         task: Any,
         from_logits: bool | None,
@@ -64,7 +62,7 @@ class Run:
     ) -> None:
         self.model = model
         self.request = request
-        self.plan: Plan = build_plan(model, layers, example)
+        self.plan = plan
         self.plan.require_samples()
         self.engine: Engine
         self.engine, self.reason = choose_engine(self.plan, engine)
@@ -98,6 +96,7 @@ class Run:
     def _geometry(self, num_rows: int) -> Geometry:
         return choose_geometry(
             self.plan,
+            self.engine.steps(self.plan),
             self.request.batch_size,
             num_rows,
             self.request.num_samples,
@@ -209,16 +208,13 @@ class Run:
         )
 
     def _engine_steps(self) -> tuple[EngineStep, ...]:
-        once = "no noise reaches it: runs once"
         return tuple(
             EngineStep(
-                name=step.path or step.kind, engine=self.engine.name, reason=why
+                name=each.step.path or each.step.kind,
+                engine=each.engine,
+                reason=each.reason,
             )
-            for steps, why in (
-                (self.plan.prefix, once),
-                (self.plan.suffix, self.reason),
-            )
-            for step in steps
+            for each in assign_steps(self.plan, self.engine, self.reason)
         )
 
 

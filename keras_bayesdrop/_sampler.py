@@ -67,6 +67,10 @@ class Sampler:
             each: masks do not survive the border of a compiled program as
             attributes of tensors.
         """
+        if not plan.prefix:
+            given = dict(zip(plan.inputs, inputs, strict=True))
+            cut = [given[number] for number in plan.cut]
+            return [*cut, *map(_keras.get_mask, cut)]
 
         def run(*inputs: tf.Tensor) -> list[tf.Tensor | None]:
             cut = engine.run_prefix(plan, inputs)

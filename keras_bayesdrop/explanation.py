@@ -10,6 +10,7 @@ from keras_bayesdrop import _keras
 from keras_bayesdrop._table import format_table
 from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import check_model
+from keras_bayesdrop.engines import assign_steps
 from keras_bayesdrop.engines import choose_engine
 from keras_bayesdrop.engines.select import ENGINES
 from keras_bayesdrop.plan import NoiseStep
@@ -17,7 +18,7 @@ from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.sites import LayerSelection
-from keras_bayesdrop.views import View
+from keras_bayesdrop.views import source_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,23 +94,21 @@ def explain(
     _keras.require_tensorflow()
     check_model(model)
     check_choice(engine, "engine", ENGINES)
-    while isinstance(model, View):
-        layers = model.selection if layers is None else layers
-        model = model.source
+    model, layers = source_of(model, layers)
     plan = build_plan(model, layers)
     chosen, reason = choose_engine(plan, engine)
     explanation = Explanation(
         model.name,
         tuple(
             StepReport(
-                step.path or model.name,
-                step.kind,
-                "once" if step in plan.prefix else "per sample",
-                _noise(step, plan),
-                chosen.name,
-                "no noise reaches it" if step in plan.prefix else reason,
+                each.step.path or model.name,
+                each.step.kind,
+                "once" if number < len(plan.prefix) else "per sample",
+                _noise(each.step, plan),
+                each.engine,
+                each.reason,
             )
-            for step in plan.steps
+            for number, each in enumerate(assign_steps(plan, chosen, reason))
         ),
     )
     if verbose:

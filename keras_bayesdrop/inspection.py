@@ -11,7 +11,7 @@ from keras_bayesdrop._table import format_table
 from keras_bayesdrop._validate import check_model
 from keras_bayesdrop.plan import find_sites
 from keras_bayesdrop.sites import hidden_noise
-from keras_bayesdrop.views import View
+from keras_bayesdrop.views import source_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,8 +100,7 @@ def inspect(model: keras.Model, verbose: bool = True) -> Inspection:
     """
     _keras.require_tensorflow()
     check_model(model)
-    while isinstance(model, View):
-        model = model.source
+    model, _ = source_of(model, None)
     sites = find_sites(model)
     report = Inspection(
         model.name,

@@ -26,13 +26,16 @@ from keras_bayesdrop.engines.select import ENGINES
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import BayesdropWarning
 from keras_bayesdrop.errors import NothingToSampleError
-from keras_bayesdrop.plan import find_sites
+from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.plan import survey
 from keras_bayesdrop.sites import LayerSelection
+from keras_bayesdrop.sites import Site
 from keras_bayesdrop.sites import hidden_noise
 from keras_bayesdrop.sites import select_sites
 from keras_bayesdrop.views import MASKS
 from keras_bayesdrop.views import StochasticView
 from keras_bayesdrop.views import View
+from keras_bayesdrop.views import source_of
 
 METHODS = ("sampling",)
 _LAYERS_NAMED = 12
@@ -138,7 +141,13 @@ def predict_with_uncertainty(
     if steps is not None:
         check_positive_int(steps, "steps")
     model, layers = _unwrap(model, layers)
-    _check_noise(model, layers)
+    surveyed = survey(model)
+    _check_noise(model, surveyed.sites, layers)
+
+    def start(example: Any) -> Run:
+        plan = build_plan(model, layers, example, surveyed)
+        return Run(model, plan, engine, task, from_logits, request)
+
     num_rows = _data.count_rows(x)
     run = None
     rows = request.batch_size or 0
@@ -146,23 +155,14 @@ def predict_with_uncertainty(
     if num_rows is not None:
         _data.check_shapes(model, x)
         _data.check_arrays(x)
-        example = _data.specs_of(x)
-        run = Run(model, layers, example, engine, task, from_logits, request)
+        run = start(_data.specs_of(x))
         rows = rows_per_batch(run.plan, request.batch_size)
         progress.expect(run.count_steps(num_rows, rows, steps))
     with progress:
         for batch in _data.iterate(x, rows, steps):
             if run is None:
                 _data.check_shapes(model, batch.inputs)
-                run = Run(
-                    model,
-                    layers,
-                    batch.inputs,
-                    engine,
-                    task,
-                    from_logits,
-                    request,
-                )
+                run = start(batch.inputs)
             run.add(batch, progress, checked=num_rows is not None)
             if progress.stopped:
                 break
@@ -196,21 +196,19 @@ def _unwrap(
 ) -> tuple[keras.Model, LayerSelection]:
     """Looks through stochastic views; refuses views that have no noise."""
     check_model(model)
-    while isinstance(model, View):
-        if not isinstance(model, StochasticView):
-            raise NothingToSampleError(
-                f"View `{model.name}` has its noise frozen or off: nothing to "
-                "sample. Expected the model itself, or a view made by "
-                f"`stochastic`. Received: a {type(model).__name__}"
-            )
-        layers = model.selection if layers is None else layers
-        model = model.source
-    return model, layers
+    if isinstance(model, View) and not isinstance(model, StochasticView):
+        raise NothingToSampleError(
+            f"View `{model.name}` has its noise frozen or off: nothing to "
+            "sample. Expected the model itself, or a view made by "
+            f"`stochastic`. Received: a {type(model).__name__}"
+        )
+    return source_of(model, layers)
 
 
-def _check_noise(model: Any, layers: LayerSelection) -> None:
+def _check_noise(
+    model: Any, sites: Sequence[Site], layers: LayerSelection
+) -> None:
     """Raises if no noise is active; warns of noise that cannot be reached."""
-    sites = find_sites(model)
     hidden = hidden_noise(model, "")
     reasons = "; ".join(f"`{path}`: {why}" for path, why in hidden)
     chosen = select_sites(layers, sites) if layers is not None else None

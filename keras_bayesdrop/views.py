@@ -209,7 +209,9 @@ def stochastic(
     samples = [noisy(x) for _ in range(10)]
     ```
     """
-    model, layers = _source(model, layers)
+    _keras.require_tensorflow()
+    check_model(model)
+    model, layers = source_of(model, layers)
     return StochasticView(
         model, layers, masks, seed, name=f"{model.name}_stochastic"
     )
@@ -232,7 +234,9 @@ def deterministic(model: keras.Model) -> DeterministicView:
     y = keras_bayesdrop.deterministic(model).predict(x)
     ```
     """
-    model, _ = _source(model, None)
+    _keras.require_tensorflow()
+    check_model(model)
+    model, _ = source_of(model, None)
     return DeterministicView(model, name=f"{model.name}_deterministic")
 
 
@@ -263,18 +267,18 @@ def sample_function(
     best = x[f.predict(x).argmax()]  # Thompson sampling
     ```
     """
-    model, layers = _source(model, layers)
+    _keras.require_tensorflow()
+    check_model(model)
+    model, layers = source_of(model, layers)
     return SampleFunction(
         model, seed, sample, layers, name=f"{model.name}_sample_{sample}"
     )
 
 
-def _source(
+def source_of(
     model: Any, layers: LayerSelection
 ) -> tuple[keras.Model, LayerSelection]:
-    """Returns the model behind a view, and the selection to use with it."""
-    _keras.require_tensorflow()
-    check_model(model)
+    """Returns the model behind views, and the selection to use with it."""
     while isinstance(model, View):
         layers = model.selection if layers is None else layers
         model = model.source

@@ -38,7 +38,7 @@ class GeometryTest(TestCase):
     ):
         rows = num_rows if batch_size is None else min(num_rows, batch_size)
         geometry = _geometry.choose_geometry(
-            self.plan, batch_size, rows, num_samples, shared
+            self.plan, self.plan.suffix, batch_size, rows, num_samples, shared
         )
         self.assertTrue(1 <= geometry.tile_rows <= rows)
         # Samples of a step lie in `num_blocks` blocks of 16 that begin with
@@ -62,7 +62,12 @@ class GeometryTest(TestCase):
         self, num_rows, num_samples, shared
     ):
         geometry = _geometry.choose_geometry(
-            self.plan, 64, min(64, num_rows), num_samples, shared
+            self.plan,
+            self.plan.suffix,
+            64,
+            min(64, num_rows),
+            num_samples,
+            shared,
         )
         self.assertLessEqual(
             min(geometry.samples, num_samples) * geometry.tile_rows, 64
@@ -72,7 +77,7 @@ class GeometryTest(TestCase):
     def test_large_batches_of_a_stream_are_cut(self):
         for shared in (False, True):
             geometry = _geometry.choose_geometry(
-                self.plan, None, 10**6, 1000, shared
+                self.plan, self.plan.suffix, None, 10**6, 1000, shared
             )
             # 8 MB of the widest layer, in and out: 16 numbers of 4 bytes.
             entries = geometry.tile_rows * geometry.samples
@@ -80,12 +85,16 @@ class GeometryTest(TestCase):
             self.assertGreaterEqual(entries, 1024)
 
     def test_whole_batch_of_shared_masks_is_one_tile(self):
-        geometry = _geometry.choose_geometry(self.plan, 64, 64, 100, True)
+        geometry = _geometry.choose_geometry(
+            self.plan, self.plan.suffix, 64, 64, 100, True
+        )
         self.assertEqual(geometry.tile_rows, 64)
         self.assertEqual(geometry.samples, 1)
 
     def test_few_rows_take_many_samples(self):
-        geometry = _geometry.choose_geometry(self.plan, 64, 1, 1000, True)
+        geometry = _geometry.choose_geometry(
+            self.plan, self.plan.suffix, 64, 1, 1000, True
+        )
         self.assertEqual(geometry.samples, 64)
 
     def test_small_head_takes_more_samples_in_the_same_memory(self):
@@ -98,13 +107,37 @@ class GeometryTest(TestCase):
                 keras.layers.Dense(2),
             ]
         )
+        plan = build_plan(backbone)
         geometry = _geometry.choose_geometry(
-            build_plan(backbone), 16, 16, 1000, True
+            plan, plan.suffix, 16, 16, 1000, True
         )
         # A row of the convolution is 8 * 8 * (3 + 64) = 4288 numbers, one of
         # the head at most 128.
         self.assertGreaterEqual(geometry.samples, 32)
         self.assertLessEqual(16 * geometry.samples * 128, 16 * 4288)
+
+    def test_a_chain_takes_the_samples_that_its_outputs_leave_room_for(self):
+        plan = build_plan(_mlp(100))
+        (chain,) = plan.fusion.steps
+        for shared in (False, True):
+            geometry = _geometry.choose_geometry(
+                plan, [chain], 64, 64, 1000, shared
+            )
+            self.assertEqual(geometry.tile_rows, 64)
+            # The widest layer holds 2 * 100 numbers a row, the outputs 2:
+            # 50 times as many rows, some of them rounded away.
+            self.assertEqual(geometry.samples, 96)
+
+    def test_a_call_of_a_chain_is_short_enough_to_interrupt(self):
+        plan = build_plan(_mlp(1 << 15))
+        (chain,) = plan.fusion.steps
+        geometry = _geometry.choose_geometry(
+            plan, [chain], None, 10**6, 10**6, True
+        )
+        entries = geometry.tile_rows * geometry.samples
+        work = 6 * (1 << 15)  # 4 inputs, 2 outputs
+        self.assertLessEqual(entries * work, 1 << 36)
+        self.assertGreaterEqual(entries, 1 << 16)
 
     def test_batch_size_is_kept_and_else_chosen_by_the_model(self):
         self.assertEqual(_geometry.rows_per_batch(self.plan, 7), 7)

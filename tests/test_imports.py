@@ -20,7 +20,7 @@ ROWS = (
     {"errors", "_types", "_version", "_export", "_validate", "_rng", "_keras"}
     | {"_noise_precision", "_progress", "_sketch", "_table", "_arrays"}
     | {"_labels", "_mixture", "_stats", "_predictive_checks"}
-    | {"_predictive_file"},
+    | {"_predictive_file", "_build_info", "_library"},
     {"noise", "priors"},
     {"_draws", "layers", "regularizers"},
     {"sites"},
@@ -30,20 +30,27 @@ ROWS = (
     {"predictive"},
     {"metrics"},
     {"plots"},
-    {"predict", "explanation", "inspection", "_accumulate"}
+    {"predict", "explanation", "information", "inspection", "_accumulate"}
     | {"_data", "_geometry", "_run", "_sampler", "_tasks"},
-    {"callbacks", "training"},
+    {"callbacks", "training", "__main__"},
 )
 RANK = {module: rank for rank, row in enumerate(ROWS) for module in row}
 # Only the package's `__init__` imports these.
-ENTRY_POINTS = {"callbacks", "training"}
+ENTRY_POINTS = {"callbacks", "training", "__main__"}
 
 # Slow to import, or not installed with the package: imported where used.
 LAZY = ("matplotlib", "pandas", "scipy", "sklearn", "tensorflow_probability")
 
-SOURCE_FOLDERS = ("benchmarks", "examples", PACKAGE, "kernels", "tests")
+SOURCE_FOLDERS = (
+    "benchmarks",
+    "cmake",
+    "examples",
+    PACKAGE,
+    "kernels",
+    "tests",
+)
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
-SOURCE_SUFFIXES = {".cc", ".cmake", ".cu", ".cuh", ".h", ".py", ".pyi"}
+SOURCE_SUFFIXES = {".cc", ".cmake", ".cu", ".cuh", ".h", ".in", ".py", ".pyi"}
 
 
 def source_files():

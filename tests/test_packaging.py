@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 from packaging.markers import default_environment
@@ -23,7 +24,8 @@ else:
     import tomli as tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = PYPROJECT["project"]
 CONSTRAINTS = ("newest", "oldest")
 
 
@@ -92,6 +94,12 @@ def test_ends_of_the_ranges_are_the_pins(library):
     assert bound["<"].release[:2] == (newest.major, newest.minor + 1)
 
 
+def test_op_library_is_built_with_the_tensorflow_that_it_runs_with():
+    requires = PYPROJECT["build-system"]["requires"]
+    (build,) = (line for line in requires if line.startswith("tensorflow"))
+    assert build in PROJECT["dependencies"]
+
+
 def installed_closure():
     """Names of all distributions that the package and its extras bring."""
     todo = [*declared()]
@@ -124,15 +132,18 @@ def test_everything_that_is_installed_is_pinned():
     assert sorted(installed_closure() - pinned.keys()) == []
 
 
-def build_wheel(tmp_path, native=None):
-    """Builds a wheel of a copy of the sources; returns its file name."""
+def build_wheel(tmp_path, native=None, **variables):
+    """Builds a wheel of a copy of the sources; returns its path.
+
+    `native` is put in place of kernels/CMakeLists.txt.
+    """
     source = tmp_path / "source"
     source.mkdir()
     for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "keras_bayesdrop", source / "keras_bayesdrop")
+    for name in ("cmake", "keras_bayesdrop", "kernels"):
+        shutil.copytree(ROOT / name, source / name)
     if native is not None:
-        (source / "kernels").mkdir()
         (source / "kernels" / "CMakeLists.txt").write_text(native, "utf-8")
     options = ["--no-deps", "--no-index", "--no-build-isolation"]
     options += ["--wheel-dir", str(tmp_path)]
@@ -140,18 +151,49 @@ def build_wheel(tmp_path, native=None):
         [sys.executable, "-m", "pip", "wheel", *options, str(source)],
         capture_output=True,
         text=True,
+        env=os.environ | variables,
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = tmp_path.glob("*.whl")
-    return wheel.name
+    return wheel
 
 
-def test_wheel_serves_every_python_3(tmp_path):
-    name = build_wheel(tmp_path)
-    assert re.fullmatch(r"keras_bayesdrop-[\d.]+-py3-none-.+\.whl", name)
+def built_files(wheel):
+    """Names of what the build wrote into a wheel."""
+    names = zipfile.ZipFile(wheel).namelist()
+    written = (r".*\.so", r".*/_build_info\.py")
+    return sorted(n for n in names if any(re.fullmatch(w, n) for w in written))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("c++"), reason="there is no compiler")
+def test_wheel_holds_the_op_library_and_serves_every_python_3(tmp_path):
+    wheel = build_wheel(tmp_path)
+    assert re.fullmatch(
+        r"keras_bayesdrop-[\d.]+-py3-none-linux_.+\.whl", wheel.name
+    )
+    assert built_files(wheel) == [
+        "keras_bayesdrop/_build_info.py",
+        "keras_bayesdrop/libkeras_bayesdrop_ops.so",
+    ]
+
+
+def test_no_compiler_gives_a_wheel_without_the_op_library(tmp_path):
+    wheel = build_wheel(tmp_path, CXX=shutil.which("false"))
+    assert "-py3-none-" in wheel.name
+    assert built_files(wheel) == []
+
+
+def test_no_tensorflow_gives_a_wheel_without_the_op_library(tmp_path):
+    # A module of that name comes before the real one, and cannot be imported.
+    (tmp_path / "tensorflow.py").write_text("raise ImportError", "utf-8")
+    wheel = build_wheel(tmp_path, PYTHONPATH=str(tmp_path))
+    assert "-py3-none-" in wheel.name
+    assert built_files(wheel) == []
 
 
 def test_failed_native_build_gives_a_pure_python_wheel(tmp_path):
-    name = build_wheel(tmp_path, native='message(FATAL_ERROR "no")')
-    assert name.endswith("-py3-none-any.whl")
+    wheel = build_wheel(tmp_path, native='message(FATAL_ERROR "no")')
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert built_files(wheel) == []

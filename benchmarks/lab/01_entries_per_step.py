@@ -22,7 +22,8 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import harness
-from bench_predict import dense_network
+from networks import dense_network
+from networks import inputs
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop import _geometry
@@ -32,8 +33,7 @@ MEGABYTES = (1, 2, 4, 8, 16, 32, 64)
 
 def main() -> None:
     """Prints seconds by size, for both kinds of masks."""
-    model = dense_network(1200)
-    x = np.random.default_rng(0).random((256, 784), dtype=np.float32)
+    model, x = dense_network(), inputs(256)
 
     def case(size: int, masks: str) -> Callable[[], Any]:
         def run() -> Any:

@@ -8,7 +8,10 @@ from typing import ClassVar
 import tensorflow as tf
 
 from keras_bayesdrop._draws import Draws
+from keras_bayesdrop.engines import interpreter
+from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.plan import Step
 
 
 class Engine(abc.ABC):
@@ -17,6 +20,9 @@ class Engine(abc.ABC):
     name: ClassVar[str]
 
     @abc.abstractmethod
+    def steps(self, plan: Plan) -> Sequence[Step | ChainStep]:
+        """Returns the steps that this engine makes of the suffix."""
+
     def run_prefix(
         self, plan: Plan, inputs: Sequence[tf.Tensor]
     ) -> list[tf.Tensor]:
@@ -29,6 +35,7 @@ class Engine(abc.ABC):
         Returns:
             Tensors for `plan.cut`.
         """
+        return interpreter.run_prefix(plan, inputs)
 
     @abc.abstractmethod
     def run_suffix(

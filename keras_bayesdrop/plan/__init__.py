@@ -2,8 +2,12 @@
 """The plan: what of a model runs once, and what for every sample."""
 
 from keras_bayesdrop.plan.plan import Plan as Plan
+from keras_bayesdrop.plan.plan import Survey as Survey
 from keras_bayesdrop.plan.plan import build_plan as build_plan
 from keras_bayesdrop.plan.plan import find_sites as find_sites
+from keras_bayesdrop.plan.plan import survey as survey
 from keras_bayesdrop.plan.steps import CallStep as CallStep
+from keras_bayesdrop.plan.steps import ChainStep as ChainStep
+from keras_bayesdrop.plan.steps import Link as Link
 from keras_bayesdrop.plan.steps import NoiseStep as NoiseStep
 from keras_bayesdrop.plan.steps import Step as Step

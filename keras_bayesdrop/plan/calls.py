@@ -25,9 +25,7 @@ def inference_call(
     operation: Any, fill: Callable[..., Any]
 ) -> Callable[[Sequence[tf.Tensor], Draws | None], list[tf.Tensor]]:
     """Makes a step's `call` of an operation that keeps no noise inside."""
-    training = (
-        {"training": False} if _keras.accepts(operation, "training") else {}
-    )
+    training = _training_off(operation)
 
     def call(
         values: Sequence[tf.Tensor], draws: Draws | None
@@ -38,6 +36,11 @@ def inference_call(
         return list(keras.tree.flatten(outputs))
 
     return call
+
+
+def _training_off(operation: Any) -> dict[str, bool]:
+    """Returns the argument that keeps a call in inference mode."""
+    return {"training": False} if _keras.accepts(operation, "training") else {}
 
 
 def noisy_call(
@@ -135,9 +138,7 @@ def _trace(
         draws.append((site.path, tuple(x.shape)))
         return x
 
-    training = (
-        {"training": False} if _keras.accepts(operation, "training") else {}
-    )
+    training = _training_off(operation)
 
     def run(*values: tf.Tensor) -> list[tf.Tensor]:
         nonlocal structure

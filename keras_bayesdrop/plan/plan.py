@@ -23,9 +23,12 @@ from keras_bayesdrop.plan.calls import Traced
 from keras_bayesdrop.plan.calls import inference_call
 from keras_bayesdrop.plan.calls import noisy_call
 from keras_bayesdrop.plan.calls import trace_noise
+from keras_bayesdrop.plan.chains import Fusion
+from keras_bayesdrop.plan.chains import find_chains
 from keras_bayesdrop.plan.graph import Graph
 from keras_bayesdrop.plan.graph import Node
 from keras_bayesdrop.plan.graph import read_graph
+from keras_bayesdrop.plan.pieces import piece_of
 from keras_bayesdrop.plan.probe import BATCHES
 from keras_bayesdrop.plan.probe import Role
 from keras_bayesdrop.plan.probe import Shape
@@ -58,6 +61,8 @@ class Plan:
         entries: Numbers of values with several entries per row.
         sites: Every noise site, active or not, in order of the graph.
         chosen: Paths of the active sites.
+        fusion: The suffix again, with what the compiled op can do in one call
+            as one step.
         problems: Why samples cannot be drawn, if they cannot.
         flatten: Maps what a user passes to tensors for `inputs`.
         pack: Maps anything per output to the structure of the model.
@@ -74,6 +79,7 @@ class Plan:
     entries: frozenset[int]
     sites: tuple[Site, ...]
     chosen: frozenset[str]
+    fusion: Fusion
     problems: tuple[str, ...]
     flatten: Callable[[Any], list[Any]]
     pack: Callable[[Sequence[Any]], Any]
@@ -90,20 +96,47 @@ class Plan:
         return self.prefix + self.suffix
 
 
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """A model as it was found.
+
+    Attributes:
+        graph: Its graph, or `None` if its `call` is its own code.
+        node_sites: Per node of the graph, the noise sites in it.
+        sites: Every site once, in the order of the graph.
+    """
+
+    graph: Graph | None
+    node_sites: tuple[tuple[Site, ...], ...]
+    sites: tuple[Site, ...]
+
+
+def survey(model: Any) -> Survey:
+    """Reads the graph of a model and finds its noise."""
+    graph = read_graph(model)
+    operations = (
+        [(model, "")]
+        if graph is None
+        else [(node.operation, node.path) for node in graph.nodes]
+    )
+    node_sites = tuple(tuple(inner_sites(*each)) for each in operations)
+    found: dict[str, Site] = {}
+    for sites in node_sites:
+        for site in sites:
+            found.setdefault(site.path, site)
+    return Survey(graph, node_sites, tuple(found.values()))
+
+
 def find_sites(model: Any) -> list[Site]:
     """Lists the noise sites of a model, each layer once, in graph order."""
-    graph = read_graph(model)
-    if graph is None:
-        return inner_sites(model, "")
-    found: dict[str, Site] = {}
-    for node in graph.nodes:
-        for site in inner_sites(node.operation, node.path):
-            found.setdefault(site.path, site)
-    return list(found.values())
+    return list(survey(model).sites)
 
 
 def build_plan(
-    model: Any, layers: LayerSelection = None, example: Any = None
+    model: Any,
+    layers: LayerSelection = None,
+    example: Any = None,
+    surveyed: Survey | None = None,
 ) -> Plan:
     """Cuts a model into what runs once and what runs for every sample.
 
@@ -112,23 +145,26 @@ def build_plan(
         layers: Which noise sites are active, see `select_sites`.
         example: Structure of tensors (or specs) like the inputs. Needed, for
             a model whose `call` is its own code, to know its outputs.
+        surveyed: What `survey` found in the model, if that was asked before.
 
     Returns:
         The plan.
     """
-    sites = find_sites(model)
+    surveyed = surveyed or survey(model)
+    graph, sites = surveyed.graph, surveyed.sites
     active = (
-        select_sites(layers, sites) if sites or layers is not None else set()
+        select_sites(layers, list(sites))
+        if sites or layers is not None
+        else set()
     )
     chosen = frozenset(
         site.path for site in sites if site.path in active and site.noise.active
     )
-    graph = read_graph(model)
     if graph is None:
         graph = _graph_of_one(model, example)
     shapes = _shapes_of(model, graph)
     roles = [role_of(pair) for pair in shapes]
-    steps, problems = _steps(graph, shapes, roles, chosen)
+    steps, problems = _steps(graph, surveyed.node_sites, shapes, roles, chosen)
     prefix, suffix, cut = _split(graph, steps)
     problems += _misplaced_values(suffix, shapes, roles)
     signature = (
@@ -147,8 +183,14 @@ def build_plan(
         graph.specs,
         _with_role(roles, Role.CONSTANT),
         _with_role(roles, Role.ENTRIES) | _with_role(roles, Role.UNKNOWN),
-        tuple(sites),
+        sites,
         chosen,
+        find_chains(
+            suffix,
+            graph.specs,
+            graph.outputs,
+            lambda value: roles[value] is Role.ROWS,
+        ),
         tuple(problems),
         graph.flatten,
         graph.pack,
@@ -260,6 +302,7 @@ def _traced(
 
 def _steps(
     graph: Graph,
+    node_sites: Sequence[Sequence[Site]],
     shapes: Sequence[tuple[Shape, Shape]],
     roles: Sequence[Role],
     chosen: Collection[str],
@@ -268,9 +311,8 @@ def _steps(
     steps: list[Step] = []
     problems: list[str] = []
     number = 0
-    for node in graph.nodes:
+    for node, sites in zip(graph.nodes, node_sites, strict=True):
         kind = type(node.operation).__name__
-        sites = inner_sites(node.operation, node.path)
         place = (node.path, kind, node.inputs, node.outputs)
         if _stateful(node.operation):
             problems.append(
@@ -280,7 +322,11 @@ def _steps(
             )
         if not sites:
             steps.append(
-                CallStep(*place, inference_call(node.operation, node.fill))
+                CallStep(
+                    *place,
+                    inference_call(node.operation, node.fill),
+                    piece=piece_of(node.operation),
+                )
             )
         elif noise_of(node.operation) is not None:
             steps.append(

@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_bayesdrop._draws import Draws
 from keras_bayesdrop._draws import NoiseShape
 from keras_bayesdrop.noise import Noise
+from keras_bayesdrop.plan.pieces import Piece
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +59,8 @@ class CallStep:
         first_site: Number of the first noise site inside.
         num_sites: How many there are.
         active: Whether any of them is on.
+        piece: What it computes, for engines that compile it, or why they
+            cannot.
     """
 
     path: str
@@ -68,6 +71,7 @@ class CallStep:
     first_site: int = 0
     num_sites: int = 0
     active: bool = False
+    piece: Piece | str = "noise inside"
 
     @property
     def random(self) -> bool:
@@ -76,3 +80,45 @@ class CallStep:
 
 
 Step = NoiseStep | CallStep
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """One link of a chain: noise, matmul, bias, activation.
+
+    Attributes:
+        noise: The noise on its input, or `None`.
+        per_entry: Whether the noise differs between the places of a row.
+        weights: Returns kernel and bias (or `None`) as they are when called.
+        activation: Name of the activation.
+        sizes: Units in and out.
+    """
+
+    noise: NoiseStep | None
+    per_entry: bool
+    weights: Callable[[], tuple[tf.Tensor, tf.Tensor | None]]
+    activation: str
+    sizes: tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class ChainStep:
+    """A run of steps that one call of the compiled op does.
+
+    Attributes:
+        path: Path of its first step.
+        kind: What it is, in words.
+        inputs: Number of the value it takes, alone in a tuple.
+        outputs: Number of the value it makes, alone in a tuple.
+        links: The chain.
+        steps: The steps that it stands for.
+        flattens: Whether its input is flattened first.
+    """
+
+    path: str
+    kind: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    links: tuple[Link, ...]
+    steps: tuple[Step, ...]
+    flattens: bool

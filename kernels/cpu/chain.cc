@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
-#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <vector>
 
@@ -13,81 +14,15 @@
 namespace kbd {
 namespace {
 
-// Rows that pass through a network together: their activations stay in the second-level cache.
-constexpr int64_t kCutRows = 252;
-constexpr int64_t kMaskedRows = 84;
-
-bool has_avx2() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-  return false;
-#endif
-}
-
-bool has_avx512() {
-#if defined(__x86_64__)
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-#else
-  return false;
-#endif
-}
-
-enum class Set { kPortable, kAvx2, kAvx512 };
-
-Set choose_set() {
-  const char* asked = std::getenv("KBD_ISA");
-  const Set best = has_avx512() ? Set::kAvx512 : has_avx2() ? Set::kAvx2 : Set::kPortable;
-  if (asked == nullptr) {
-    return best;
-  }
-  if (std::strcmp(asked, "portable") == 0) {
-    return Set::kPortable;
-  }
-  if (std::strcmp(asked, "avx2") == 0 && has_avx2()) {
-    return Set::kAvx2;
-  }
-  return best;
-}
-
-Set the_set() {
-  static const Set set = choose_set();
-  return set;
-}
-
-template <class T>
-const Isa<T>* isa_for();
-
-template <>
-const Isa<float>* isa_for<float>() {
-#if defined(__x86_64__)
-  switch (the_set()) {
-    case Set::kAvx512:
-      return avx512_float();
-    case Set::kAvx2:
-      return avx2_float();
-    case Set::kPortable:
-      break;
-  }
-#endif
-  return portable_float();
-}
-
-template <>
-const Isa<double>* isa_for<double>() {
-#if defined(__x86_64__)
-  switch (the_set()) {
-    case Set::kAvx512:
-      return avx512_double();
-    case Set::kAvx2:
-      return avx2_double();
-    case Set::kPortable:
-      break;
-  }
-#endif
-  return portable_double();
-}
+// Vectors that pass through a network together. Cut networks are packed once for each such block,
+// so a batch of 256 should not need two: two pairs of noisy runs gave 0.33 and 0.27 of the ceiling
+// for two blocks, 0.27 and 0.24 for one, with the dense product only. For masked networks 84, 168
+// and 252 could not be told apart.
+constexpr int64_t kCutRows = 516;
+constexpr int64_t kMaskedRows = 168;
+// Up to so many vectors of a call go step by step: 50 take 5.2 ms instead of 8.1, 800 take 80 ms
+// instead of 53 (benchmarks/lab/02_core/01_chain, "one row" and "sixteen rows").
+constexpr int64_t kMostColumnsRows = 256;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -106,34 +41,51 @@ class Buffer {
   void* data_;
 };
 
-template <class T>
-double keep_fraction(const Step<T>& step) {
-  return step.noise == Noise::kBernoulli ? 1.0 - double(step.threshold) * 0x1p-32 : 1.0;
-}
+// Scratch for the tasks of one call: as many buffers as tasks run at once, each used again.
+class Pool {
+ public:
+  explicit Pool(int64_t bytes) : bytes_(bytes) {}
 
-// Multiply-adds of a sample of one row: of the network that survives, and of the whole.
-template <class T>
-double surviving_work(const Chain<T>& chain, bool subtract) {
-  double work = 0;
-  for (int l = 0; l < chain.num_steps; ++l) {
-    const Step<T>& step = chain.steps[l];
-    double rows = keep_fraction(step);
-    if (l == 0 && subtract) {
-      rows = 1.0 - rows;
+  // Runs work(scratch), or notes that there was no memory.
+  template <class Work>
+  void with_scratch(const Work& work) {
+    std::unique_ptr<Buffer> buffer;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!free_.empty()) {
+        buffer = std::move(free_.back());
+        free_.pop_back();
+      }
     }
-    const double columns = l + 1 < chain.num_steps ? keep_fraction(chain.steps[l + 1]) : 1.0;
-    work += rows * double(step.in) * columns * double(step.out);
+    if (!buffer) {
+      buffer = std::make_unique<Buffer>(bytes_);
+    }
+    if (buffer->get() == nullptr) {
+      fine_ = false;
+      return;
+    }
+    work(buffer->get());
+    const std::lock_guard<std::mutex> lock(mutex_);
+    free_.push_back(std::move(buffer));
   }
-  return work;
+
+  bool fine() const { return fine_; }
+
+ private:
+  const int64_t bytes_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Buffer>> free_;
+  std::atomic<bool> fine_{true};
+};
+
+template <class T>
+double drop_fraction(const Step<T>& step) {
+  return step.noise == Noise::kBernoulli ? double(step.threshold) * 0x1p-32 : 0.0;
 }
 
 template <class T>
-double whole_work(const Chain<T>& chain) {
-  double work = 0;
-  for (int l = 0; l < chain.num_steps; ++l) {
-    work += double(chain.steps[l].in) * double(chain.steps[l].out);
-  }
-  return work;
+int64_t vectors_per_sample(const Chain<T>& chain) {
+  return chain.rows * chain.entries;
 }
 
 // Whether every noise of the chain can be cut out of the network.
@@ -143,160 +95,289 @@ bool can_cut(const Chain<T>& chain) {
     return false;
   }
   for (int l = 0; l < chain.num_steps; ++l) {
-    if (chain.steps[l].noise == Noise::kGaussian) {
+    const Step<T>& step = chain.steps[l];
+    if (step.noise == Noise::kGaussian ||
+        std::max(step.in, step.out) > std::numeric_limits<int32_t>::max()) {
       return false;
     }
   }
   return true;
 }
 
-// Cost model, in multiply-adds. Cutting packs the surviving kernel anew for every sample, which
-// costs as much as kPackCost rows of the product; masking packs the whole kernel once.
+// How many sets of masks a sample has: one, or one per entry.
 template <class T>
-Strategy choose(const Chain<T>& chain) {
-  constexpr double kPackCost = 24;
-  // Copying x W into place costs about as much as this share of the first step's product.
-  constexpr double kSubtractBelow = 0.45;
-  if (!can_cut(chain)) {
-    return Strategy::kMasked;
+int64_t mask_sets(const Chain<T>& chain) {
+  for (int l = 0; l < chain.num_steps; ++l) {
+    if (chain.steps[l].noise == Noise::kBernoulli && chain.steps[l].per_entry) {
+      return chain.entries;
+    }
   }
-  const bool subtract = chain.steps[0].noise == Noise::kBernoulli &&
-                        1.0 - keep_fraction(chain.steps[0]) < kSubtractBelow &&
-                        chain.num_samples > 1;
-  const double rows = double(chain.rows), samples = double(chain.num_samples);
-  const double survives = surviving_work(chain, subtract);
-  const double cut = samples * survives * (rows + kPackCost);
-  const double masked = whole_work(chain) * (samples * rows + kPackCost);
-  if (masked < cut) {
-    return Strategy::kMasked;
-  }
-  return subtract ? Strategy::kCutSubtract : Strategy::kCut;
+  return 1;
 }
 
 template <class T>
-bool pack_steps(const Chain<T>& chain, const Isa<T>& isa, int first, int last,
-                const ParallelFor& parallel_for, std::vector<Packed<T>>* packed, T* memory) {
-  int64_t panels = 0;
-  for (int l = first; l < last; ++l) {
-    const Step<T>& step = chain.steps[l];
-    (*packed)[size_t(l)] = {memory + panels * isa.panel_columns, step.in, step.out};
-    panels += ceil_div(step.out, isa.panel_columns) * step.in;
+bool can_subtract(const Chain<T>& chain) {
+  return chain.steps[0].noise == Noise::kBernoulli && !chain.x_per_sample;
+}
+
+// Only the chain itself may be looked at here, for the rounding depends on it.
+template <class T>
+bool should_subtract(const Chain<T>& chain) {
+  // At a rate of 0.25 the error is 1.4 times that of the direct way (kMostDropped in isa.h). Of few
+  // units a few carry most.
+  constexpr double kMostRate = 0.25;
+  constexpr int64_t kLeastUnits = 128;
+  return can_subtract(chain) && can_cut(chain) && chain.steps[0].in >= kLeastUnits &&
+         drop_fraction(chain.steps[0]) <= kMostRate;
+}
+
+// Cost model, in multiply-adds of the dense product. The two constants were fitted by hand to
+// benchmarks/lab/02_core/01_chain ("shared" and "sixteen rows", AVX2, on a busy machine): they tell
+// cut from masked where these differ much, and are no measurement of either.
+//
+// A product over the elements that are not zero runs at this share of the dense rate.
+constexpr double kSparseRate = 0.65;
+// Packing an element of the surviving rows of a kernel, which is done for every sample.
+constexpr double kPackCost = 20;
+
+// What a step costs for one vector: cut, or masked.
+template <class T>
+double step_work(const Chain<T>& chain, int l, bool subtract, bool cut) {
+  const Step<T>& step = chain.steps[l];
+  const double dropped = drop_fraction(step);
+  const double rows = l == 0 && subtract ? dropped : 1.0 - dropped;
+  // Half of what comes from a relu is zero.
+  double density = l > 0 && chain.steps[l - 1].activation == Activation::kRelu ? 0.5 : 1.0;
+  double size = double(step.in) * double(step.out);
+  if (cut) {
+    size *= rows * (l + 1 < chain.num_steps ? 1.0 - drop_fraction(chain.steps[l + 1]) : 1.0);
+  } else {
+    density *= rows;
   }
-  for (int l = first; l < last; ++l) {
-    const Step<T>& step = chain.steps[l];
-    T* to = const_cast<T*>((*packed)[size_t(l)].panels);
-    parallel_for(ceil_div(step.out, isa.panel_columns), step.in * isa.panel_columns,
-                 [&](int64_t begin, int64_t end) { isa.pack(step, begin, end, to); });
-  }
-  return true;
+  return size * std::min(1.0, density / kSparseRate);
 }
 
 template <class T>
-int64_t packed_size(const Chain<T>& chain, const Isa<T>& isa, int first, int last) {
-  int64_t size = 0;
-  for (int l = first; l < last; ++l) {
-    size += ceil_div(chain.steps[l].out, isa.panel_columns) * isa.panel_columns * chain.steps[l].in;
+double network_work(const Chain<T>& chain, bool subtract, bool cut) {
+  double work = 0;
+  for (int l = 0; l < chain.num_steps; ++l) {
+    work += step_work(chain, l, subtract, cut);
   }
-  return size;
+  return work;
+}
+
+// What packing costs: the rows that survive, for each set of masks; or all, once.
+template <class T>
+double pack_work(const Chain<T>& chain, bool subtract, bool cut) {
+  double work = 0;
+  for (int l = 0; l < chain.num_steps; ++l) {
+    const double dropped = drop_fraction(chain.steps[l]);
+    const double rows = !cut ? 1.0 : l == 0 && subtract ? dropped : 1.0 - dropped;
+    work += kPackCost * rows * double(chain.steps[l].in) * double(chain.steps[l].out);
+  }
+  return work;
+}
+
+// Multiply-adds as the cost of a task.
+int64_t cost_of(double multiply_adds) {
+  return int64_t(std::min(std::max(2 * multiply_adds, 1.0), 1e15));
 }
 
 template <class T>
-bool run_masked(const Chain<T>& chain, const Isa<T>& isa, const ParallelFor& parallel_for) {
-  Buffer memory(packed_size(chain, isa, 0, chain.num_steps) * int64_t(sizeof(T)));
-  if (memory.get() == nullptr) {
-    return false;
+Strategy choose(const Chain<T>& chain, bool subtract) {
+  const double vectors = double(vectors_per_sample(chain)), samples = double(chain.num_samples);
+  if (can_cut(chain)) {
+    const double sets = double(mask_sets(chain));
+    const double cut = samples * (vectors * network_work(chain, subtract, true) +
+                                  sets * pack_work(chain, subtract, true));
+    const double masked = samples * vectors * network_work(chain, subtract, false) +
+                          pack_work(chain, subtract, false);
+    if (cut < masked) {
+      return Strategy::kCut;
+    }
   }
-  std::vector<Packed<T>> packed(size_t(chain.num_steps));
-  pack_steps(chain, isa, 0, chain.num_steps, parallel_for, &packed, static_cast<T*>(memory.get()));
-  const int64_t total = chain.rows * chain.num_samples;
-  std::atomic<bool> fine{true};
-  parallel_for(ceil_div(total, kMaskedRows), int64_t(whole_work(chain)) * kMaskedRows * 2,
-               [&](int64_t begin, int64_t end) {
-                 Buffer scratch(isa.masked_scratch(chain, kMaskedRows));
-                 if (scratch.get() == nullptr) {
-                   fine = false;
-                   return;
-                 }
-                 for (int64_t t = begin; t < end; ++t) {
-                   isa.run_masked(chain, packed.data(), t * kMaskedRows,
-                                  std::min(total, (t + 1) * kMaskedRows), scratch.get());
-                 }
-               });
-  return fine;
+  return samples * vectors <= double(kMostColumnsRows) ? Strategy::kColumns : Strategy::kMasked;
 }
 
 template <class T>
-bool run_cut(const Chain<T>& chain, const Isa<T>& isa, bool subtract,
-             const ParallelFor& parallel_for) {
-  const Step<T>& first = chain.steps[0];
-  const int64_t padded = ceil_div(first.out, isa.panel_columns) * isa.panel_columns;
-  Buffer product(subtract ? chain.rows * padded * int64_t(sizeof(T)) : 0);
-  if (subtract) {
-    Buffer memory(packed_size(chain, isa, 0, 1) * int64_t(sizeof(T)));
-    if (memory.get() == nullptr || product.get() == nullptr) {
+class Runner {
+ public:
+  Runner(const Chain<T>& chain, const ParallelFor& parallel_for)
+      : chain_(chain), isa_(chosen_isa<T>()), parallel_for_(parallel_for) {}
+
+  // x times the first kernel, and the squared norms of x; neither if the kernel is uneven.
+  bool make_base() {
+    const Step<T>& step = chain_.steps[0];
+    const int64_t vectors = vectors_per_sample(chain_);
+    const int64_t slabs = ceil_div(step.out, isa_.slab_columns);
+    std::atomic<bool> even{true};
+    parallel_for_(slabs, cost_of(double(step.in) * double(isa_.slab_columns)),
+                  [&](int64_t begin, int64_t end) {
+                    for (int64_t slab = begin; slab < end && even; ++slab) {
+                      if (!isa_.is_even(step, slab)) {
+                        even = false;
+                      }
+                    }
+                  });
+    if (!even) {
+      return true;
+    }
+    const int64_t panels = ceil_div(step.out, isa_.panel_columns);
+    sums_ = std::make_unique<Buffer>(vectors * panels * isa_.panel_columns * int64_t(sizeof(T)));
+    norms_ = std::make_unique<Buffer>(vectors * int64_t(sizeof(T)));
+    base_ = {static_cast<T*>(sums_->get()), static_cast<T*>(norms_->get())};
+    if (!base_.sums || !base_.norm) {
       return false;
     }
-    std::vector<Packed<T>> packed(1);
-    pack_steps(chain, isa, 0, 1, parallel_for, &packed, static_cast<T*>(memory.get()));
-    parallel_for(ceil_div(chain.rows, kMaskedRows), first.in * first.out * kMaskedRows * 2,
-                 [&](int64_t begin, int64_t end) {
-                   isa.multiply(chain, packed[0], begin * kMaskedRows,
-                                std::min(chain.rows, end * kMaskedRows),
-                                static_cast<T*>(product.get()));
-                 });
+    const bool fine = for_columns(step, vectors, [&](int64_t slab, void* scratch) {
+      isa_.base_columns(chain_, base_, slab, scratch);
+    });
+    parallel_for_(vectors, cost_of(double(step.in) + double(step.out)),
+                  [&](int64_t begin, int64_t end) { isa_.base_norms(chain_, base_, begin, end); });
+    return fine;
   }
-  const int64_t tiles = ceil_div(chain.rows, kCutRows);
-  const int64_t rows = ceil_div(chain.rows, std::max<int64_t>(tiles, 1));
-  std::atomic<bool> fine{true};
-  parallel_for(
-      chain.num_samples * tiles, int64_t(surviving_work(chain, subtract) * double(rows + 24)) * 2,
-      [&](int64_t begin, int64_t end) {
-        Buffer scratch(isa.cut_scratch(chain, rows));
-        if (scratch.get() == nullptr) {
-          fine = false;
-          return;
-        }
-        for (int64_t t = begin; t < end; ++t) {
-          const int64_t row = t % tiles * rows;
-          isa.run_cut(chain, t / tiles, row, std::min(chain.rows, row + rows),
-                      subtract ? static_cast<const T*>(product.get()) : nullptr, scratch.get());
-        }
+
+  bool run_cut() {
+    const int64_t sets = mask_sets(chain_);
+    const int64_t vectors = vectors_per_sample(chain_) / sets;
+    const int64_t tiles = ceil_div(vectors, kCutRows);
+    const int64_t rows = ceil_div(vectors, tiles);
+    Pool pool(isa_.cut_scratch(chain_, rows));
+    const bool subtract = base_.sums != nullptr;
+    const double cost =
+        double(rows) * network_work(chain_, subtract, true) + pack_work(chain_, subtract, true);
+    parallel_for_(chain_.num_samples * sets * tiles, cost_of(cost),
+                  [&](int64_t begin, int64_t end) {
+                    pool.with_scratch([&](void* scratch) {
+                      for (int64_t t = begin; t < end; ++t) {
+                        const int64_t first = t % tiles * rows, set = t / tiles;
+                        isa_.run_cut(chain_, base_, set / sets, set % sets, sets, first,
+                                     std::min(vectors, first + rows), scratch);
+                      }
+                    });
+                  });
+    return pool.fine();
+  }
+
+  bool run_masked() {
+    std::vector<std::unique_ptr<Buffer>> memory;
+    std::vector<const T*> packed;
+    for (int l = 0; l < chain_.num_steps; ++l) {
+      const Step<T>& step = chain_.steps[l];
+      const int64_t width = ceil_div(step.out, isa_.panel_columns) * isa_.panel_columns;
+      const int64_t size = step.in * isa_.slab_columns;
+      memory.push_back(std::make_unique<Buffer>(step.in * width * int64_t(sizeof(T))));
+      T* to = static_cast<T*>(memory.back()->get());
+      if (to == nullptr) {
+        return false;
+      }
+      packed.push_back(to);
+      parallel_for_(
+          ceil_div(step.out, isa_.slab_columns), cost_of(double(size)),
+          [&](int64_t begin, int64_t end) { isa_.pack(step, begin, end, to + begin * size); });
+    }
+    const int64_t total = chain_.num_samples * vectors_per_sample(chain_);
+    const int64_t tiles = ceil_div(total, kMaskedRows);
+    const int64_t rows = ceil_div(total, tiles);
+    Pool pool(isa_.masked_scratch(chain_, rows));
+    parallel_for_(tiles, cost_of(network_work(chain_, base_.sums != nullptr, false) * double(rows)),
+                  [&](int64_t begin, int64_t end) {
+                    pool.with_scratch([&](void* scratch) {
+                      for (int64_t t = begin; t < end; ++t) {
+                        isa_.run_masked(chain_, base_, packed.data(), std::min(total, t * rows),
+                                        std::min(total, (t + 1) * rows), scratch);
+                      }
+                    });
+                  });
+    return pool.fine();
+  }
+
+  bool run_columns() {
+    const int64_t total = chain_.num_samples * vectors_per_sample(chain_);
+    const int64_t width = isa_.row_width(chain_);
+    const Buffer inputs(total * width * int64_t(sizeof(T)));
+    const Buffer sums(total * width * int64_t(sizeof(T)));
+    const Buffer bits(total * ceil_div(width, 64) * int64_t(sizeof(uint64_t)));
+    const Rows<T> rows{static_cast<T*>(inputs.get()), static_cast<T*>(sums.get()), width,
+                       static_cast<uint64_t*>(bits.get())};
+    if (!rows.input || !rows.sums || !rows.bits) {
+      return false;
+    }
+    Pool pool(isa_.rows_scratch(chain_));
+    bool fine = true;
+    for (int l = 0; l <= chain_.num_steps; ++l) {
+      // Noise costs some ten operations an element.
+      parallel_for_(total, cost_of(10 * double(width)), [&](int64_t begin, int64_t end) {
+        pool.with_scratch(
+            [&](void* scratch) { isa_.step_rows(chain_, base_, l, rows, begin, end, scratch); });
       });
-  return fine;
-}
+      if (l < chain_.num_steps) {
+        fine &= for_columns(chain_.steps[l], total, [&](int64_t slab, void* scratch) {
+          isa_.step_columns(chain_, base_, l, rows, slab, scratch);
+        });
+      }
+    }
+    return fine && pool.fine();
+  }
+
+ private:
+  // Calls work(slab, scratch) on all slabs of a step.
+  template <class Work>
+  bool for_columns(const Step<T>& step, int64_t vectors, const Work& work) {
+    Pool pool(isa_.columns_scratch(chain_));
+    const double cost = double(step.in) * double(isa_.slab_columns) * double(vectors);
+    parallel_for_(ceil_div(step.out, isa_.slab_columns), cost_of(cost),
+                  [&](int64_t begin, int64_t end) {
+                    pool.with_scratch([&](void* scratch) {
+                      for (int64_t slab = begin; slab < end; ++slab) {
+                        work(slab, scratch);
+                      }
+                    });
+                  });
+    return pool.fine();
+  }
+
+  const Chain<T>& chain_;
+  const Isa<T>& isa_;
+  const ParallelFor& parallel_for_;
+  std::unique_ptr<Buffer> sums_, norms_;
+  Base<T> base_{nullptr, nullptr};
+};
 
 }  // namespace
 
-const char* isa_name() {
-  switch (the_set()) {
-    case Set::kAvx512:
-      return "avx512";
-    case Set::kAvx2:
-      return "avx2";
-    case Set::kPortable:
-      break;
-  }
-  return "portable";
-}
-
 template <class T>
-bool run_chain(const Chain<T>& chain, const ParallelFor& parallel_for, Strategy strategy) {
-  if (chain.rows == 0 || chain.num_samples == 0 || chain.num_steps == 0) {
+bool run_chain(const Chain<T>& chain, const ParallelFor& parallel_for, Strategy strategy,
+               Subtract subtract) {
+  if (chain.rows == 0 || chain.entries == 0 || chain.num_samples == 0 || chain.num_steps == 0) {
     return true;
   }
-  const Isa<T>& isa = *isa_for<T>();
+  const bool subtracts = subtract == Subtract::kAuto
+                             ? should_subtract(chain)
+                             : subtract == Subtract::kWherePossible && can_subtract(chain);
   if (strategy == Strategy::kAuto) {
-    strategy = choose(chain);
+    strategy = choose(chain, subtracts);
   }
-  if (strategy == Strategy::kMasked || !can_cut(chain)) {
-    return run_masked(chain, isa, parallel_for);
+  if (strategy == Strategy::kCut && !can_cut(chain)) {
+    strategy = Strategy::kMasked;
   }
-  const bool subtract =
-      strategy == Strategy::kCutSubtract && chain.steps[0].noise == Noise::kBernoulli;
-  return run_cut(chain, isa, subtract, parallel_for);
+  Runner<T> runner(chain, parallel_for);
+  if (subtracts && !runner.make_base()) {
+    return false;
+  }
+  switch (strategy) {
+    case Strategy::kCut:
+      return runner.run_cut();
+    case Strategy::kColumns:
+      return runner.run_columns();
+    case Strategy::kMasked:
+    case Strategy::kAuto:
+      break;
+  }
+  return runner.run_masked();
 }
 
-template bool run_chain<float>(const Chain<float>&, const ParallelFor&, Strategy);
-template bool run_chain<double>(const Chain<double>&, const ParallelFor&, Strategy);
+template bool run_chain<float>(const Chain<float>&, const ParallelFor&, Strategy, Subtract);
+template bool run_chain<double>(const Chain<double>&, const ParallelFor&, Strategy, Subtract);
 
 }  // namespace kbd

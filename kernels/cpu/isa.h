@@ -2,6 +2,8 @@
 //
 // What one instruction set offers. isa_body.h defines it, once per set; chain.cc
 // chooses one at run time and calls nothing else that depends on the set.
+//
+// The vectors of a call are numbered (sample * rows + row) * entries + entry.
 #ifndef KBD_CPU_ISA_H_
 #define KBD_CPU_ISA_H_
 
@@ -11,39 +13,75 @@
 
 namespace kbd {
 
+// Products of so many successive units are added up by themselves. 256 floats x 16 columns are
+// 16 KB, half of a first-level cache.
+constexpr int64_t kGroup = 256;
+
 // Which units of one site a sample keeps.
 struct Kept {
   uint8_t* bits;   // [ceil(units / 8)], lowest bit first
   int32_t* index;  // [units], the kept ones in order
+  int32_t* ends;   // [ceil(units / kGroup)], how many are kept up to the end of each group
+  int64_t groups;
   int64_t count;
 };
 
-// A kernel in panels of columns: [panels][in][columns of a panel], padded with zeros.
+// The first step's sums without noise, for subtraction: null members where there is none.
 template <class T>
-struct Packed {
-  const T* panels;
-  int64_t in;
-  int64_t out;
+struct Base {
+  T* sums;  // [rows * entries, out padded]: x times the first kernel
+  T* norm;  // [rows * entries]: squared norm of x; negative where nothing may be subtracted
+};
+
+// A vector takes part in subtraction if at most this share of its squared norm is dropped. The sum
+// of all terms and that of the dropped ones round each by itself, so that with share d the variance
+// of the error is about 1 + d^2 of that of the whole sum, instead of (1 - d)^2: at 0.35 the
+// error is 1.6 times that of the direct way, at most.
+constexpr double kMostDropped = 0.35;
+
+// The activations of all vectors of a call, of `width` elements each: a step's input, and its sums.
+template <class T>
+struct Rows {
+  T* input;
+  T* sums;
+  int64_t width;
+  uint64_t* bits;  // which inputs are not zero, [vectors, in / 64 rounded up]
 };
 
 template <class T>
 struct Isa {
-  int64_t panel_columns;
-  // Bytes of scratch that a task of so many rows needs.
-  int64_t (*cut_scratch)(const Chain<T>& chain, int64_t rows);
-  int64_t (*masked_scratch)(const Chain<T>& chain, int64_t rows);
-  // Packs columns [first, last) of panels of a kernel.
-  void (*pack)(const Step<T>& step, int64_t first_panel, int64_t last_panel, T* panels);
-  // Runs rows [row_begin, row_end) of one sample on the network that survives. `product` is
-  // x times the first kernel, or null: then the first step cuts too.
-  void (*run_cut)(const Chain<T>& chain, int64_t sample, int64_t row_begin, int64_t row_end,
-                  const T* product, void* scratch);
-  // Runs virtual rows [begin, end), number sample * rows + row, on packed kernels.
-  void (*run_masked)(const Chain<T>& chain, const Packed<T>* packed, int64_t begin, int64_t end,
-                     void* scratch);
-  // product[row] = x[row] times the packed first kernel, for rows [begin, end).
-  void (*multiply)(const Chain<T>& chain, const Packed<T>& packed, int64_t begin, int64_t end,
-                   T* product);
+  int64_t panel_columns;  // kernels are padded to a multiple of these
+  int64_t slab_columns;   // and packed in slabs of these
+  int64_t (*row_width)(const Chain<T>& chain);
+  // Bytes of scratch that a task of so many vectors needs.
+  int64_t (*cut_scratch)(const Chain<T>& chain, int64_t vectors);
+  int64_t (*masked_scratch)(const Chain<T>& chain, int64_t vectors);
+  int64_t (*rows_scratch)(const Chain<T>& chain);
+  int64_t (*columns_scratch)(const Chain<T>& chain);
+
+  // Packs slabs [first, last) of a kernel, from slabs[0] on.
+  void (*pack)(const Step<T>& step, int64_t first, int64_t last, T* slabs);
+
+  // Whether the weights of a slab are such that subtraction keeps its digits.
+  bool (*is_even)(const Step<T>& step, int64_t slab);
+  // A slab of base.sums; and, after all, base.norm of vectors [begin, end).
+  void (*base_columns)(const Chain<T>& chain, const Base<T>& base, int64_t slab, void* scratch);
+  void (*base_norms)(const Chain<T>& chain, const Base<T>& base, int64_t begin, int64_t end);
+
+  // Runs the surviving network of one sample on vectors entry + stride * [begin, end) of it.
+  void (*run_cut)(const Chain<T>& chain, const Base<T>& base, int64_t sample, int64_t entry,
+                  int64_t stride, int64_t begin, int64_t end, void* scratch);
+
+  // Runs vectors [begin, end) of the call on kernels packed whole.
+  void (*run_masked)(const Chain<T>& chain, const Base<T>& base, const T* const* packed,
+                     int64_t begin, int64_t end, void* scratch);
+
+  // The same step by step, for all vectors of a call: first the input of a step (or, of the step
+  // after the last, the output) for vectors [begin, end), then the sums, slab by slab.
+  void (*step_rows)(const Chain<T>& chain, const Base<T>& base, int step, const Rows<T>& rows,
+                    int64_t begin, int64_t end, void* scratch);
+  void (*step_columns)(const Chain<T>& chain, const Base<T>& base, int step, const Rows<T>& rows,
+                       int64_t slab, void* scratch);
 };
 
 const Isa<float>* portable_float();
@@ -52,6 +90,14 @@ const Isa<float>* avx2_float();
 const Isa<double>* avx2_double();
 const Isa<float>* avx512_float();
 const Isa<double>* avx512_double();
+
+// The one that isa_name() names.
+template <class T>
+const Isa<T>& chosen_isa();
+template <>
+const Isa<float>& chosen_isa<float>();
+template <>
+const Isa<double>& chosen_isa<double>();
 
 }  // namespace kbd
 

@@ -42,14 +42,19 @@ struct Step {
   Activation activation;
   Noise noise;
   uint32_t threshold;  // Bernoulli: a unit is kept iff its word is at least this
-  float scale;         // Bernoulli: 1 / (1 - rate). Gaussian: the standard deviation
+  double scale;        // Bernoulli: 1 / (1 - rate). Gaussian: the standard deviation
   uint32_t site;
+  // Whether the entries of a row have noise of their own: then the site has entries * in units,
+  // those of entry e from e * in on. Otherwise it has `in` units, the same for all entries.
+  bool per_entry;
 };
 
 template <class T>
 struct Chain {
-  const T* x;  // [rows, steps[0].in], row-major
+  const T* x;  // [rows, entries, steps[0].in], or [samples, rows, entries, steps[0].in]
+  bool x_per_sample;
   int64_t rows;
+  int64_t entries;  // vectors per row that go through the chain, 1 unless rows are sequences
   const Step<T>* steps;
   int num_steps;
   uint64_t seed;
@@ -57,7 +62,7 @@ struct Chain {
   int64_t num_samples;
   int64_t first_row;
   bool shared;  // one mask per sample, for all rows
-  T* out;       // [samples, rows, steps[last].out], row-major
+  T* out;       // [samples, rows, entries, steps[last].out], row-major
 };
 
 // Calls task(begin, end) on pieces that cover [0, total), from any threads, and returns when

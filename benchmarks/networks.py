@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The networks that the benchmarks time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+WIDTHS = (784, 1200, 1200, 1200, 1200, 10)
+RATES = (0.2, 0.5, 0.5, 0.5, 0.5)
+
+
+def dense_network(
+    widths: Sequence[int] = WIDTHS, rates: Sequence[float] = RATES
+) -> keras.Model:
+    """By default that of Baldi and Sadowski: 784-1200-1200-1200-1200-10."""
+    keras.utils.set_random_seed(0)
+    layers: list[Any] = [keras.Input((widths[0],))]
+    for width, rate in zip(widths[1:-1], rates[:-1], strict=True):
+        layers.append(keras.layers.Dropout(rate))
+        layers.append(keras.layers.Dense(width, activation="relu"))
+    layers.append(keras.layers.Dropout(rates[-1]))
+    layers.append(keras.layers.Dense(widths[-1], activation="softmax"))
+    return keras.Sequential(layers)
+
+
+def uci_network() -> keras.Model:
+    """Gal's network for the UCI sets: 13-50-1."""
+    keras.utils.set_random_seed(0)
+    return keras.Sequential(
+        [
+            keras.Input((13,)),
+            keras.layers.Dropout(0.05),
+            keras.layers.Dense(50, activation="relu"),
+            keras.layers.Dropout(0.05),
+            keras.layers.Dense(1),
+        ]
+    )
+
+
+def inputs(rows: int, width: int = WIDTHS[0]) -> np.ndarray:
+    """Rows between 0 and 1."""
+    return np.random.default_rng(0).random((rows, width), dtype=np.float32)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fused engine: dense chains in the compiled op, the rest in TensorFlow."""
+
+from collections.abc import Sequence
+from typing import Any
+from typing import ClassVar
+
+import tensorflow as tf
+
+from keras_bayesdrop import _keras
+from keras_bayesdrop._draws import Draws
+from keras_bayesdrop.engines import interpreter
+from keras_bayesdrop.engines.engine import Engine
+from keras_bayesdrop.noise import Bernoulli
+from keras_bayesdrop.noise import Gaussian
+from keras_bayesdrop.plan import ChainStep
+from keras_bayesdrop.plan import Link
+from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.plan import Step
+
+
+class Fused(Engine):
+    """Runs the chains of a plan whole.
+
+    Args:
+        ops: The module of the compiled op library.
+    """
+
+    name: ClassVar[str] = "fused"
+
+    def __init__(self, ops: Any) -> None:
+        self._ops = ops
+
+    def steps(self, plan: Plan) -> Sequence[Step | ChainStep]:
+        """Returns the suffix with its chains."""
+        return plan.fusion.steps
+
+    def run_suffix(
+        self, plan: Plan, cut: Sequence[tf.Tensor], draws: Draws | None
+    ) -> list[tf.Tensor]:
+        """Runs the suffix, each chain in one call of the op."""
+        steps = plan.suffix if draws is None else plan.fusion.steps
+        return interpreter.run_suffix(plan, steps, cut, draws, self._run_chain)
+
+    def _run_chain(
+        self, chain: ChainStep, x: tf.Tensor, folded: bool, draws: Draws
+    ) -> tf.Tensor:
+        """Runs a chain on [rows, ...] or folded [rows * samples, ...]."""
+        mask = _keras.get_mask(x)
+        if mask is not None and not folded:
+            mask = draws.fold(mask)
+        if chain.flattens:
+            x = tf.reshape(x, [tf.shape(x)[0], chain.links[0].sizes[0]])
+        # Whatever is between the rows and the units goes through one by one.
+        between = tf.shape(x)[1:-1]
+        shape = [None, *x.shape[1:-1], chain.links[-1].sizes[1]]
+        sizes = (
+            [draws.num_rows, draws.num_samples] if folded else [draws.num_rows]
+        )
+        entries = [] if x.shape.rank == 2 else [-1]
+        x = tf.reshape(x, [*sizes, *entries, chain.links[0].sizes[0]])
+        if folded:
+            x = _swap_samples_and_rows(x)
+        y = self._call(chain.links, x, folded, draws)
+        y = _swap_samples_and_rows(y)
+        y = tf.reshape(y, tf.concat([[-1], between, shape[-1:]], axis=0))
+        y.set_shape(shape)
+        if mask is not None and not chain.flattens:
+            _keras.set_mask(y, mask)
+        return y
+
+    def _call(
+        self,
+        links: Sequence[Link],
+        x: tf.Tensor,
+        per_sample: bool,
+        draws: Draws,
+    ) -> tf.Tensor:
+        """Calls the op: [samples, rows, ..., units]."""
+        weights = [link.weights() for link in links]
+        settings = [_noise_settings(link) for link in links]
+        return self._ops.keras_bayesdrop_dropout_chain(
+            x=x,
+            kernels=[kernel for kernel, _ in weights],
+            biases=[bias for _, bias in weights if bias is not None],
+            seed=draws.seed,
+            thresholds=tf.constant([each[1] for each in settings], tf.uint32),
+            scales=tf.constant([each[2] for each in settings], tf.float64),
+            sites=tf.constant([each[3] for each in settings], tf.uint32),
+            first_sample=tf.cast(draws.first_sample, tf.int64),
+            num_samples=tf.cast(draws.num_samples, tf.int64),
+            first_row=tf.cast(draws.first_row, tf.int64),
+            has_bias=[bias is not None for _, bias in weights],
+            noise=[each[0] for each in settings],
+            per_entry=[link.per_entry for link in links],
+            activations=[link.activation for link in links],
+            masks="shared" if draws.shared else "independent",
+            x_per_sample=per_sample,
+        )
+
+
+def _noise_settings(link: Link) -> tuple[str, int, float, int]:
+    """Returns kind, threshold, scale and site of the noise of a link."""
+    if link.noise is None:
+        return "none", 0, 1.0, 0
+    noise, site = link.noise.noise, link.noise.site
+    if isinstance(noise, Bernoulli):
+        return noise.kind, noise.threshold, noise.scale, site
+    assert isinstance(noise, Gaussian)
+    return noise.kind, 0, noise.stddev, site
+
+
+def _swap_samples_and_rows(x: tf.Tensor) -> tf.Tensor:
+    return tf.transpose(x, [1, 0, *range(2, x.shape.rank)])

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the steps of a plan one after another in TensorFlow.
+
+Samples are folded into the batch axis. A value is folded only when a step
+needs it so: noise on an unfolded value makes its samples by broadcasting, and
+the repeated input is never written.
+"""
+
+from collections.abc import Callable
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from keras_bayesdrop._draws import Draws
+from keras_bayesdrop.plan import ChainStep
+from keras_bayesdrop.plan import NoiseStep
+from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.plan import Step
+
+# Maps a chain, its input, whether that is folded, and draws to its folded
+# output.
+RunChain = Callable[[ChainStep, tf.Tensor, bool, Draws], tf.Tensor]
+
+
+def run_prefix(plan: Plan, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Runs the prefix of a plan with all noise off."""
+    values = dict(zip(plan.inputs, inputs, strict=True))
+    # Nothing the layers assign (statistics, states, seeds) or add as a loss
+    # outlives the scope: the user's model stays as it was.
+    with keras.StatelessScope():
+        for step in plan.prefix:
+            given = [values[number] for number in step.inputs]
+            if isinstance(step, NoiseStep):
+                made: Sequence[tf.Tensor] = given
+            else:
+                made = step.call(given, None)
+            values.update(zip(step.outputs, made, strict=True))
+    return [values[number] for number in plan.cut]
+
+
+def run_suffix(
+    plan: Plan,
+    steps: Sequence[Step | ChainStep],
+    cut: Sequence[tf.Tensor],
+    draws: Draws | None,
+    run_chain: RunChain | None = None,
+) -> list[tf.Tensor]:
+    """Runs steps that do the work of a plan's suffix.
+
+    Args:
+        plan: The plan.
+        steps: Its suffix, or the same with chains in it.
+        cut: Tensors [rows, ...] for `plan.cut`.
+        draws: Which samples of which rows. `None` turns all noise off.
+        run_chain: Runs the chains, if there are any.
+
+    Returns:
+        Folded tensors for `plan.outputs`, or [rows, ...] without draws.
+    """
+    values = dict(zip(plan.cut, cut, strict=True))
+    folded: set[int] = set()
+
+    def fold(number: int) -> tf.Tensor:
+        if draws is not None and number not in folded | plan.batchless:
+            values[number] = draws.fold(
+                values[number], number not in plan.entries
+            )
+            folded.add(number)
+        return values[number]
+
+    def perturb(step: NoiseStep) -> tf.Tensor:
+        (number,) = step.inputs
+        if not step.active or draws is None:
+            return fold(number)
+        x = values[number]
+        if number in plan.batchless:
+            x = tf.repeat(x, draws.num_rows, axis=0)
+        return draws.perturb(
+            x,
+            step.noise,
+            step.noise_shape,
+            step.site,
+            folded=number in folded,
+            whole_rows=step.whole_rows,
+        )
+
+    with keras.StatelessScope():
+        for step in steps:
+            if isinstance(step, NoiseStep):
+                made: Sequence[tf.Tensor] = [perturb(step)]
+            elif isinstance(step, ChainStep):
+                assert run_chain is not None and draws is not None
+                (number,) = step.inputs
+                made = [
+                    run_chain(step, values[number], number in folded, draws)
+                ]
+            else:
+                made = step.call(
+                    [fold(number) for number in step.inputs], draws
+                )
+            values.update(zip(step.outputs, made, strict=True))
+            folded.update(step.outputs)
+        return [fold(number) for number in plan.outputs]
