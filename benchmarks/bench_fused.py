@@ -12,9 +12,11 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import json
+import math
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +30,9 @@ from networks import inputs
 from networks import uci_network
 
 import keras_bayesdrop as kbd
+from keras_bayesdrop._sampler import sampler_for
+from keras_bayesdrop.engines import choose_engine
+from keras_bayesdrop.plan import build_plan
 
 HERE = pathlib.Path(__file__).parent
 TILED = "one tf.function, tiled batch"
@@ -122,14 +127,25 @@ def sgemm_rate(rounds: int, size: int = 2048) -> float:
 
 def bench_large(rounds: int, quick: bool) -> dict[str, Any]:
     """The network of Baldi and Sadowski, and how near it is to sgemm."""
+    return against_sgemm("relu", rounds, quick)
+
+
+def bench_no_zeros(rounds: int, quick: bool) -> dict[str, Any]:
+    """The same with tanh: relu makes zeros, and those are skipped."""
+    return against_sgemm("tanh", rounds, quick)
+
+
+def against_sgemm(activation: str, rounds: int, quick: bool) -> dict[str, Any]:
+    """Compares, and counts the arithmetic that survives."""
     rows, samples = (32, 16) if quick else (256, 50)
-    result = compare(dense_network(), inputs(rows), samples, rounds)
+    model = dense_network(activation=activation)
+    result = compare(model, inputs(rows), samples, rounds)
     rate = sgemm_rate(max(rounds, 3))
     flops = surviving_flops(WIDTHS, RATES, rows * samples)
     best = result["seconds"][SHARED]["best"]
     return {
-        "what": f"{'-'.join(map(str, WIDTHS))}, rates 0.2/0.5, T = {samples}, "
-        f"{rows} rows",
+        "what": f"{'-'.join(map(str, WIDTHS))}, {activation}, rates 0.2/0.5, "
+        f"T = {samples}, {rows} rows",
         **result,
         "sgemm_gflops": rate / 1e9,
         "surviving_gflop": flops / 1e9,
@@ -159,11 +175,58 @@ def bench_small(rounds: int, quick: bool) -> dict[str, Any]:
 
 
 def bench_latency(rounds: int, quick: bool) -> dict[str, Any]:
-    """One row."""
-    return {
-        "what": f"{'-'.join(map(str, WIDTHS))}, rates 0.2/0.5, T = 50, 1 row",
-        **compare(dense_network(), inputs(1), 50, 3 * rounds),
+    """One row: the whole call, and the compiled program in it alone.
+
+    The program returns samples, as the tiled batch does; the call plans,
+    checks, and reduces the samples to a `Predictive`.
+    """
+    samples = 50
+    model, x = dense_network(), inputs(1)
+    found = compare(model, x, samples, 3 * rounds)
+    tiled = tf.function(
+        lambda rows: model(tf.repeat(rows, samples, axis=0), training=True)
+    )
+    cases = {
+        TILED: lambda: tiled(x).numpy(),
+        **{
+            masks: compiled_program(model, x, samples, masks == "shared")
+            for masks in ("shared", "independent")
+        },
     }
+    seconds = harness.time_in_turn(cases, 12 * rounds)
+    return {
+        "what": f"{'-'.join(map(str, WIDTHS))}, rates 0.2/0.5, "
+        f"T = {samples}, 1 row",
+        **found,
+        "program_seconds": seconds,
+        "program_times_faster_than_tiled": {
+            masks: seconds[TILED]["median"] / seconds[masks]["median"]
+            for masks in ("shared", "independent")
+        },
+    }
+
+
+def compiled_program(
+    model: Any, x: np.ndarray, samples: int, shared: bool
+) -> Callable[[], Any]:
+    """Returns what runs per sample, without what a whole call does around."""
+    plan = build_plan(model)
+    engine, _ = choose_engine(plan, "fused")
+    sampler = sampler_for(model, plan, engine, shared)
+    cut = sampler.prefix(plan, engine, plan.flatten(tf.constant(x)))
+    numbers = (
+        tf.constant(0, tf.uint64),
+        tf.constant(0, tf.int64),
+        tf.constant(samples, tf.int32),
+        tf.constant(0, tf.int64),
+        tf.constant(len(x), tf.int32),
+    )
+    blocks = math.ceil(samples / 16)
+
+    def run() -> Any:
+        return sampler.suffix(plan, engine, cut, blocks, *numbers)[0].numpy()
+
+    return run
 
 
 def bench_scaling(rounds: int, quick: bool) -> dict[str, Any]:
@@ -232,6 +295,7 @@ def main() -> None:
     rounds = 1 if options.quick else options.rounds
     benches = {
         "large": bench_large,
+        "no_zeros": bench_no_zeros,
         "low_rate": bench_low_rate,
         "small": bench_small,
         "latency": bench_latency,

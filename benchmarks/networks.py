@@ -12,14 +12,16 @@ RATES = (0.2, 0.5, 0.5, 0.5, 0.5)
 
 
 def dense_network(
-    widths: Sequence[int] = WIDTHS, rates: Sequence[float] = RATES
+    widths: Sequence[int] = WIDTHS,
+    rates: Sequence[float] = RATES,
+    activation: str = "relu",
 ) -> keras.Model:
     """By default that of Baldi and Sadowski: 784-1200-1200-1200-1200-10."""
     keras.utils.set_random_seed(0)
     layers: list[Any] = [keras.Input((widths[0],))]
     for width, rate in zip(widths[1:-1], rates[:-1], strict=True):
         layers.append(keras.layers.Dropout(rate))
-        layers.append(keras.layers.Dense(width, activation="relu"))
+        layers.append(keras.layers.Dense(width, activation=activation))
     layers.append(keras.layers.Dropout(rates[-1]))
     layers.append(keras.layers.Dense(widths[-1], activation="softmax"))
     return keras.Sequential(layers)

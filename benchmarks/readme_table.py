@@ -24,7 +24,7 @@ def figures() -> str:
     fused = json.loads((folder / "fused.json").read_text())
     machine, dense = results["machine"], results["dense"]
     head, uci = results["head"], results["uci"]
-    memory = results["memory"]["megabytes_above_loaded_model"]
+    memory = results["memory"]["runs_in_megabytes"]
     tiled = dense["seconds"]["one tf.function, batch tiled 50 times"]["median"]
     lines = [
         "Medians; the cases of a table took turns in one run, on "
@@ -50,15 +50,27 @@ def figures() -> str:
             f"| {fused[name]['what']} | "
             f"{fused[name]['shared_times_faster_than_tiled']:.1f} x | "
             f"{fused[name]['independent_times_faster_than_tiled']:.1f} x |"
-            for name in ("large", "low_rate", "small", "latency")
+            for name in ("large", "no_zeros", "low_rate", "small", "latency")
         ),
         "",
         "| | |",
         "|---|---|",
         "| Arithmetic that survives the shared masks of the first row, at the "
         f"rate of TensorFlow's own sgemm ({fused['large']['sgemm_gflops']:.0f} "
-        f"GFLOP/s) | {fused['large']['ceiling_seconds']:.2f} s, the whole call "
-        f"takes {fused['large']['seconds'][SHARED]['best']:.2f} s |",
+        f"GFLOP/s) | {fused['large']['ceiling_seconds']:.2f} s; the whole call "
+        f"takes {fused['large']['seconds'][SHARED]['best']:.2f} s with relu, "
+        "whose zeros it skips, "
+        f"{fused['no_zeros']['seconds'][SHARED]['best']:.2f} s with tanh |",
+        "| One row: the compiled program alone, which like the tiled batch "
+        "returns samples (the call around it takes some milliseconds), against "
+        "tiled (shared, independent masks) | "
+        + ", ".join(
+            f"{times:.2f} x"
+            for times in fused["latency"][
+                "program_times_faster_than_tiled"
+            ].values()
+        )
+        + " |",
         "| Independent masks against the bare matmuls | "
         f"{fused['large']['independent_in_matmuls']:.2f} of their time |",
         *(
@@ -81,8 +93,9 @@ def figures() -> str:
         f"{uci['times_faster_than_predict']:,.0f} times faster |",
         *(
             f"| Peak memory above the loaded model, "
-            f"{results['memory']['what']}, {name} | {value:.0f} MB |"
-            for name, value in memory.items()
+            f"{results['memory']['what']}, {name} | {min(runs):.0f} to "
+            f"{max(runs):.0f} MB |"
+            for name, runs in memory.items()
         ),
         _row(
             "`import keras_bayesdrop`, on top of `import keras`",

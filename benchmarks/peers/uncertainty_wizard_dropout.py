@@ -9,6 +9,7 @@ import os
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import importlib.metadata
 import json
 import pathlib
 import sys
@@ -44,7 +45,8 @@ def main() -> None:
         )
 
     seconds = harness.time_in_turn({"uncertainty-wizard": predict}, rounds)
-    print(json.dumps({"version": uwiz.__version__, "seconds": seconds}))
+    version = importlib.metadata.version("uncertainty-wizard")
+    print(json.dumps({"version": version, "seconds": seconds}))
 
 
 if __name__ == "__main__":
