@@ -24,7 +24,7 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-cpp test-pure test-slow test-all test-oldest lint \
+.PHONY: help install demo test test-cpp test-pure test-slow test-all test-gpu test-oldest lint \
 	format golden bench clean
 
 help:  ## Show this list.
@@ -59,6 +59,9 @@ test-slow: $(VENV)/.installed  ## Run only the slow tests.
 
 test-all: $(VENV)/.installed  ## Run all tests, slow ones too.
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-gpu: $(VENV)/.installed  ## Build, test and time the GPU kernels, on a GPU.
+	@$(BIN)/python benchmarks/gpu_check.py
 
 test-oldest: $(OLDEST_VENV)/.installed  ## Run the tests on the oldest versions.
 	@$(OLDEST_BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)

@@ -27,6 +27,8 @@ from networks import RATES
 from networks import WIDTHS
 from networks import dense_network
 from networks import inputs
+from networks import matmul_program
+from networks import tiled_program
 from networks import uci_network
 
 import keras_bayesdrop as kbd
@@ -45,19 +47,8 @@ def compare(
     model: Any, x: np.ndarray, samples: int, rounds: int
 ) -> dict[str, Any]:
     """Times both kinds of masks beside a tiled batch and its matmuls."""
-    # A compiled program keeps its weights as variables, as ours does.
-    tiled = tf.function(
-        lambda rows: model(tf.repeat(rows, samples, axis=0), training=True)
-    )
-    kernels = [w.value for w in model.weights if w.name == "kernel"]
-
-    def chain(rows: tf.Tensor) -> tf.Tensor:
-        h = tf.repeat(rows, samples, axis=0)
-        for kernel in kernels[:-1]:
-            h = tf.nn.relu(h @ kernel)
-        return h @ kernels[-1]
-
-    matmuls = tf.function(chain)
+    tiled = tiled_program(model, samples)
+    matmuls = matmul_program(model, samples)
 
     def ours(masks: str) -> Any:
         return kbd.predict_with_uncertainty(
@@ -183,9 +174,7 @@ def bench_latency(rounds: int, quick: bool) -> dict[str, Any]:
     samples = 50
     model, x = dense_network(), inputs(1)
     found = compare(model, x, samples, 3 * rounds)
-    tiled = tf.function(
-        lambda rows: model(tf.repeat(rows, samples, axis=0), training=True)
-    )
+    tiled = tiled_program(model, samples)
     cases = {
         TILED: lambda: tiled(x).numpy(),
         **{

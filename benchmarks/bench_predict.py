@@ -26,6 +26,8 @@ import numpy as np
 import tensorflow as tf
 from networks import dense_network
 from networks import inputs
+from networks import matmul_program
+from networks import tiled_program
 from networks import uci_network
 
 import keras_bayesdrop as kbd
@@ -38,18 +40,8 @@ def bench_dense(rounds: int, quick: bool) -> dict[str, Any]:
     rows, samples = (64, 16) if quick else (256, 50)
     model, x = dense_network(), inputs(rows)
 
-    tiled = tf.function(
-        lambda rows: model(tf.repeat(rows, samples, axis=0), training=True)
-    )
-    kernels = [w.value for w in model.weights if w.name == "kernel"]
-
-    def chain(rows: tf.Tensor) -> tf.Tensor:
-        h = tf.repeat(rows, samples, axis=0)
-        for kernel in kernels[:-1]:
-            h = tf.nn.relu(h @ kernel)
-        return h @ kernels[-1]
-
-    matmuls = tf.function(chain)
+    tiled = tiled_program(model, samples)
+    matmuls = matmul_program(model, samples)
 
     def ours(masks: str, engine: str = "auto") -> Any:
         return kbd.predict_with_uncertainty(
@@ -179,9 +171,7 @@ def bench_uci(rounds: int, quick: bool) -> dict[str, Any]:
     samples, timed = (1000, 5) if quick else (10_000, 50)
     model = uci_network()
     x = np.random.default_rng(0).normal(size=(51, 13)).astype(np.float32)
-    tiled = tf.function(
-        lambda rows: model(tf.repeat(rows, samples, axis=0), training=True)
-    )
+    tiled = tiled_program(model, samples)
 
     def ours() -> Any:
         return kbd.predict_with_uncertainty(

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The networks that the benchmarks time."""
 
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 WIDTHS = (784, 1200, 1200, 1200, 1200, 10)
 RATES = (0.2, 0.5, 0.5, 0.5, 0.5)
@@ -39,6 +41,26 @@ def uci_network() -> keras.Model:
             keras.layers.Dense(1),
         ]
     )
+
+
+def tiled_program(model: keras.Model, samples: int) -> Callable[..., Any]:
+    """What people write today: one compiled call on a repeated batch."""
+    return tf.function(
+        lambda rows: model(tf.repeat(rows, samples, axis=0), training=True)
+    )
+
+
+def matmul_program(model: keras.Model, samples: int) -> Callable[..., Any]:
+    """Only the matmuls and relu of it: the ceiling of whoever masks."""
+    kernels = [w.value for w in model.weights if w.name == "kernel"]
+
+    def chain(rows: tf.Tensor) -> tf.Tensor:
+        h = tf.repeat(rows, samples, axis=0)
+        for kernel in kernels[:-1]:
+            h = tf.nn.relu(h @ kernel)
+        return h @ kernels[-1]
+
+    return tf.function(chain)
 
 
 def inputs(rows: int, width: int = WIDTHS[0]) -> np.ndarray:

@@ -41,6 +41,13 @@ class Library:
     path: str = ""
     build: types.ModuleType | None = None
 
+    @property
+    def gpu_code(self) -> tuple[str, ...]:
+        """The GPU architectures that there is code for, such as `"sm_80"`."""
+        if self.ops is None or self.build is None:
+            return ()
+        return tuple(self.build.CUDA_ARCHITECTURES)
+
     def instruction_set(self) -> tuple[str, str]:
         """Returns the instruction set in use, and a problem with `KBD_ISA`."""
         if self.ops is None:

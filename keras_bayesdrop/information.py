@@ -130,7 +130,7 @@ def info(verbose: bool = True) -> Information:
         threads=_threads(cores),
         cores=cores,
         gpus=_gpus(),
-        cuda_architectures=build.CUDA_ARCHITECTURES if build else (),
+        cuda_architectures=found.gpu_code,
         engine=engine,
         engine_reason=engine_reason,
     )

@@ -82,7 +82,18 @@ def test_gpus_are_shown(pretend, monkeypatch):
     )
     report = kbd.info(verbose=False)
     assert "GPUs             A100, T4" in str(report)
+    assert report.engine == "fused"
+
+
+def test_a_gpu_needs_code_for_it(pretend, monkeypatch):
+    library = fake_library()
+    library.build.CUDA_ARCHITECTURES = ()
+    pretend(library)
+    monkeypatch.setattr(information, "_gpus", lambda: ("T4",))
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["T4"])
+    report = kbd.info(verbose=False)
     assert report.engine == "reference"
+    assert "no code for it" in report.engine_reason
 
 
 def test_reason_is_shown_when_there_is_none(pretend):

@@ -23,6 +23,10 @@ class Engine(abc.ABC):
     def steps(self, plan: Plan) -> Sequence[Step | ChainStep]:
         """Returns the steps that this engine makes of the suffix."""
 
+    def why_not_fused(self, plan: Plan) -> tuple[str, ...]:
+        """Returns, per step of the suffix, why it is not compiled, or `""`."""
+        return plan.fusion.why_not
+
     def run_prefix(
         self, plan: Plan, inputs: Sequence[tf.Tensor]
     ) -> list[tf.Tensor]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fused engine: dense chains in the compiled op, the rest in TensorFlow."""
 
+from collections.abc import Collection
 from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
@@ -24,22 +25,45 @@ class Fused(Engine):
 
     Args:
         ops: The module of the compiled op library.
+        dtypes: Names of the dtypes that its op has kernels for.
     """
 
     name: ClassVar[str] = "fused"
 
-    def __init__(self, ops: Any) -> None:
+    def __init__(self, ops: Any, dtypes: Collection[str]) -> None:
         self._ops = ops
+        self._dtypes = dtypes
 
     def steps(self, plan: Plan) -> Sequence[Step | ChainStep]:
-        """Returns the suffix with its chains."""
-        return plan.fusion.steps
+        """Returns the suffix with the chains that there are kernels for."""
+        steps: list[Step | ChainStep] = []
+        for step in plan.fusion.steps:
+            if isinstance(step, ChainStep) and step.dtype not in self._dtypes:
+                steps.extend(step.steps)
+            else:
+                steps.append(step)
+        return steps
+
+    def why_not_fused(self, plan: Plan) -> tuple[str, ...]:
+        """Returns, per step of the suffix, why it is not compiled, or `""`."""
+        left_out = {
+            id(member): f"computes in {chain.dtype}"
+            for chain in plan.fusion.steps
+            if isinstance(chain, ChainStep) and chain.dtype not in self._dtypes
+            for member in chain.steps
+        }
+        return tuple(
+            left_out.get(id(step), reason)
+            for step, reason in zip(
+                plan.suffix, plan.fusion.why_not, strict=True
+            )
+        )
 
     def run_suffix(
         self, plan: Plan, cut: Sequence[tf.Tensor], draws: Draws | None
     ) -> list[tf.Tensor]:
         """Runs the suffix, each chain in one call of the op."""
-        steps = plan.suffix if draws is None else plan.fusion.steps
+        steps = plan.suffix if draws is None else self.steps(plan)
         return interpreter.run_suffix(plan, steps, cut, draws, self._run_chain)
 
     def _run_chain(

@@ -2,6 +2,7 @@
 """The choice of engine, with its reason. Nothing else chooses."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -30,37 +31,52 @@ def choose_engine(plan: Plan, prefer: str = "auto") -> tuple[Engine, str]:
     check_choice(prefer, "engine", ENGINES)
     if prefer == "reference":
         return Reference(), "asked for"
-    why_not = _why_not_fused(plan, prefer)
-    if why_not and prefer == "fused":
+    why_not = _why_no_chain(plan.suffix, plan.fusion.why_not)
+    why_not = why_not or why_no_fused_engine(prefer)
+    if not why_not:
+        fused = Fused(_library.library().ops, _dtypes())
+        why_not = _why_no_chain(plan.suffix, fused.why_not_fused(plan))
+        if not why_not:
+            return fused, "dense chain"
+    if prefer == "fused":
         raise EngineUnavailableError(
             f"The fused engine cannot run: {why_not}. Expected "
             "engine='auto' or engine='reference'. Received: engine='fused'"
         )
-    if why_not:
-        return Reference(), why_not
-    return Fused(_library.library().ops), "dense chain"
+    return Reference(), why_not
 
 
 def why_no_fused_engine(prefer: str = "auto") -> str:
     """Returns why this machine runs no model in the fused engine, or `""`."""
-    problem = _library.library().problem
-    if problem:
-        return problem
-    if prefer == "auto" and tf.config.list_physical_devices("GPU"):
-        return "TensorFlow has a GPU, and the op library no kernel for it"
+    library = _library.library()
+    if library.problem:
+        return library.problem
+    if prefer == "auto" and _has_gpu() and not library.gpu_code:
+        return "TensorFlow has a GPU, and the op library no code for it"
     return ""
 
 
-def _why_not_fused(plan: Plan, prefer: str) -> str:
-    if all(plan.fusion.why_not):
-        reasons = [
-            f"`{step.path or step.kind}`: {why}"
-            for step, why in zip(plan.suffix, plan.fusion.why_not, strict=True)
-        ]
-        return "no dense chain in the model" + (
-            f" ({reasons[0]})" if reasons else ""
-        )
-    return why_no_fused_engine(prefer)
+def _why_no_chain(steps: Sequence[Step], why_not: Sequence[str]) -> str:
+    """Returns why no step at all is compiled, or `""` if some are."""
+    if not all(why_not):
+        return ""
+    reasons = [
+        f"`{step.path or step.kind}`: {why}"
+        for step, why in zip(steps, why_not, strict=True)
+    ]
+    first = f" ({reasons[0]})" if reasons else ""
+    return f"no dense chain in the model{first}"
+
+
+def _has_gpu() -> bool:
+    return bool(tf.config.list_physical_devices("GPU"))
+
+
+def _dtypes() -> tuple[str, ...]:
+    """Returns the dtypes of the kernels that will run."""
+    if _has_gpu() and _library.library().gpu_code:
+        return ("float16", "bfloat16", "float32")
+    return ("float32", "float64")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +101,8 @@ def assign_steps(plan: Plan, engine: Engine, reason: str) -> list[Assignment]:
     """
     once = "no noise reaches it"
     made = [Assignment(step, Reference.name, once) for step in plan.prefix]
-    for step, why_not in zip(plan.suffix, plan.fusion.why_not, strict=True):
+    reasons = engine.why_not_fused(plan)
+    for step, why_not in zip(plan.suffix, reasons, strict=True):
         if engine.name == Fused.name and why_not:
             made.append(Assignment(step, Reference.name, why_not))
         else:

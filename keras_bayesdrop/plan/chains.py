@@ -117,7 +117,7 @@ class _Walk:
         self._noise: NoiseStep | None = None
         self._before: list[Affine] = []
         self._flattens = False
-        self._dtype: Any = None
+        self._dtype = ""
 
     def take(self, index: int, step: Step) -> bool:
         """Takes a step, or says in `stopped` why not."""
@@ -143,7 +143,7 @@ class _Walk:
         made = self.specs[step.outputs[0]]
         # A layer of another dtype casts its input.
         for dtype in (_dtype_name(spec), _dtype_name(made)):
-            if dtype not in DTYPES or self._dtype not in (None, dtype):
+            if dtype not in DTYPES or self._dtype not in ("", dtype):
                 return f"computes in {dtype}"
             self._dtype = dtype
         rank = len(spec.shape)
@@ -222,6 +222,7 @@ class _Walk:
             tuple(draft.link() for draft in self._links),
             steps,
             self._flattens,
+            self._dtype,
         )
 
 

@@ -32,7 +32,9 @@ ACTIVATIONS = (
     "softplus",
     "leaky_relu",
 )
-DTYPES = ("float32", "float64")
+# Those that the op has kernels for: on CPUs the last two, on GPUs the first
+# three.
+DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,11 +95,6 @@ def piece_of(operation: Any) -> Piece | str:
         return f"{type(operation).__name__} is not part of a dense chain"
     if operation.compute_dtype not in DTYPES:
         return f"computes in {operation.compute_dtype}"
-    if operation.variable_dtype != operation.compute_dtype:
-        return (
-            f"computes in {operation.compute_dtype} with weights in "
-            f"{operation.variable_dtype}"
-        )
     if getattr(operation, "quantization_mode", None) is not None:
         return f"is quantized to {operation.quantization_mode}"
     return describe(operation)
@@ -122,9 +119,10 @@ def _dense(layer: Any) -> Piece | str:
     activation = _activation_name(layer.activation)
     if activation is None:
         return _unknown(layer.activation)
+    dtype = layer.compute_dtype
     return Dense(
-        lambda: tf.convert_to_tensor(layer.kernel),
-        (lambda: tf.convert_to_tensor(layer.bias)) if layer.use_bias else None,
+        lambda: tf.cast(layer.kernel, dtype),
+        (lambda: tf.cast(layer.bias, dtype)) if layer.use_bias else None,
         activation,
         tuple(layer.kernel.shape),
     )
@@ -135,6 +133,8 @@ def _batch_normalization(layer: Any) -> Piece | str:
     last = (-1,) if rank is None else (-1, rank - 1)
     if layer.axis not in last:
         return f"normalizes axis {layer.axis}, not the last"
+    if layer.compute_dtype != layer.variable_dtype:
+        return f"normalizes in {layer.variable_dtype}"
 
     def terms() -> tuple[tf.Tensor, tf.Tensor]:
         # The form in which TensorFlow computes it, too.

@@ -113,6 +113,7 @@ class ChainStep:
         links: The chain.
         steps: The steps that it stands for.
         flattens: Whether its input is flattened first.
+        dtype: Name of the dtype of its input, weights and output.
     """
 
     path: str
@@ -122,3 +123,4 @@ class ChainStep:
     links: tuple[Link, ...]
     steps: tuple[Step, ...]
     flattens: bool
+    dtype: str

@@ -230,20 +230,25 @@ def test_operations_that_are_no_layers():
 
 
 @pytest.mark.parametrize(
-    ("policy", "reason"),
+    ("policy", "dtype"),
     [
-        ("mixed_float16", "computes in float16"),
-        ("mixed_bfloat16", "computes in bfloat16"),
-        ("float16", "computes in float16"),
+        ("mixed_float16", tf.float16),
+        ("mixed_bfloat16", tf.bfloat16),
+        ("float16", tf.float16),
+        ("float64", tf.float64),
     ],
 )
-def test_other_dtypes(policy, reason):
-    for layer in (
-        built(layers.Dense(4, dtype=policy), 3),
-        layers.ReLU(dtype=policy),
-        layers.Flatten(dtype=policy),
-    ):
-        assert reason in piece_of(layer)
+def test_weights_are_of_the_dtype_that_the_layer_computes_in(policy, dtype):
+    piece = piece_of(built(layers.Dense(4, dtype=policy), 3))
+    assert piece.kernel().dtype == dtype
+    assert piece.bias().dtype == dtype
+
+
+def test_other_dtypes():
+    assert "computes in int32" in piece_of(layers.Flatten(dtype="int32"))
+    # Keras normalizes in single precision, whatever the layer computes in.
+    layer = built(layers.BatchNormalization(dtype="mixed_float16"), 3)
+    assert "normalizes in float32" in piece_of(layer)
 
 
 def test_quantized_kernels():
