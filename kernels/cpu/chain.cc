@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/chain.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -26,18 +28,34 @@ constexpr int64_t kMostColumnsRows = 256;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Memory that is freed, aligned to a cache line, and null when there is none left.
+// Memory that is freed, aligned to a cache line, and null when there is none left. Large pieces
+// come from the system and go back to it: malloc would keep some for every thread that ever asked.
 class Buffer {
  public:
-  explicit Buffer(int64_t bytes)
-      : data_(::operator new(size_t(std::max<int64_t>(bytes, 1)), std::align_val_t(64),
-                             std::nothrow)) {}
-  ~Buffer() { ::operator delete(data_, std::align_val_t(64)); }
+  explicit Buffer(int64_t bytes) : bytes_(size_t(std::max<int64_t>(bytes, 1))) {
+    if (is_large()) {
+      void* pages =
+          ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      data_ = pages == MAP_FAILED ? nullptr : pages;
+    } else {
+      data_ = ::operator new(bytes_, std::align_val_t(64), std::nothrow);
+    }
+  }
+  ~Buffer() {
+    if (!is_large()) {
+      ::operator delete(data_, std::align_val_t(64));
+    } else if (data_ != nullptr) {
+      ::munmap(data_, bytes_);
+    }
+  }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   void* get() const { return data_; }
 
  private:
+  bool is_large() const { return bytes_ >= size_t(1) << 20; }
+
+  const size_t bytes_;
   void* data_;
 };
 
