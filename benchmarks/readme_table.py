@@ -7,6 +7,7 @@ python benchmarks/readme_table.py --check    # fail if it is out of date
 
 import json
 import pathlib
+import statistics
 import sys
 from typing import Any
 
@@ -93,8 +94,9 @@ def figures() -> str:
         f"{uci['times_faster_than_predict']:,.0f} times faster |",
         *(
             f"| Peak memory above the loaded model, "
-            f"{results['memory']['what']}, {name} | {min(runs):.0f} to "
-            f"{max(runs):.0f} MB |"
+            f"{results['memory']['what']}, {name} | "
+            f"{statistics.median(runs):.0f} MB ({min(runs):.0f} to "
+            f"{max(runs):.0f}) |"
             for name, runs in memory.items()
         ),
         _row(
