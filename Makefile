@@ -36,11 +36,14 @@ install: $(VENV)/.installed  ## Make .venv with the pinned dependencies.
 demo: $(VENV)/.installed  ## Train the Mauna Loa CO2 model; write demo.png.
 	@$(BIN)/python examples/mauna_loa.py
 
-# The arithmetic alone, once as it ships and once under sanitizers.
+# The arithmetic alone, once as it ships and once under sanitizers. The GPU
+# kernels, run on the CPU, bring sanitizers of their own.
 test-cpp: $(VENV)/.installed  ## Build and run the C++ tests.
 	@for sanitize in OFF ON; do \
 		build=build/cpp-$$sanitize; mkdir -p build; \
-		$(BIN)/cmake -S . -B $$build -DKBD_TESTS=ON -DKBD_SANITIZE=$$sanitize \
+		cuda=ON; test $$sanitize = OFF || cuda=OFF; \
+		$(BIN)/cmake -S . -B $$build -DKBD_TESTS=ON \
+			-DKBD_SANITIZE=$$sanitize -DKBD_CUDA_TESTS=$$cuda \
 			> $$build.log 2>&1 && \
 		$(BIN)/cmake --build $$build -j 2 >> $$build.log 2>&1 && \
 		$(BIN)/ctest --test-dir $$build/kernels --output-on-failure -Q \

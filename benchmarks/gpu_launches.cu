@@ -22,21 +22,26 @@ void print(const char* kind, const char* number, int math, const char* tile, int
   separator = ",\n ";
 }
 
-template <class T, kbd::Math kMath, kbd::GpuTile kTile>
+template <class T, kbd::Math kMath, kbd::GpuTile kTile, bool kNoisy>
 void print_product(const char* number) {
-  using Traits = typename kbd::TraitsOf<T, kMath, kTile>::type;
+  using Traits = typename kbd::TraitsOf<T, kMath, kTile, kNoisy>::type;
   char tile[32];
   std::snprintf(tile, sizeof(tile), "%dx%d", Traits::kM, Traits::kN);
-  print("gathered", number, int(kMath), tile, Traits::kThreads,
-        kbd::kGemmSharedBytes<Traits, false>);
-  print("masked", number, int(kMath), tile, Traits::kThreads, kbd::kGemmSharedBytes<Traits, true>);
+  print(kNoisy ? "masked" : "gathered", number, int(kMath), tile, Traits::kThreads,
+        kbd::kGemmSharedBytes<Traits, kNoisy>);
+}
+
+template <class T, kbd::Math kMath, kbd::GpuTile kTile>
+void print_both(const char* number) {
+  print_product<T, kMath, kTile, false>(number);
+  print_product<T, kMath, kTile, true>(number);
 }
 
 template <class T, kbd::Math kMath>
 void print_products(const char* number) {
-  print_product<T, kMath, kbd::GpuTile::kLarge>(number);
-  print_product<T, kMath, kbd::GpuTile::kMedium>(number);
-  print_product<T, kMath, kbd::GpuTile::kSmall>(number);
+  print_both<T, kMath, kbd::GpuTile::kLarge>(number);
+  print_both<T, kMath, kbd::GpuTile::kMedium>(number);
+  print_both<T, kMath, kbd::GpuTile::kSmall>(number);
 }
 
 }  // namespace

@@ -21,16 +21,17 @@ void print_step(const kbd::Chain<float>& chain, const kbd::GpuOptions& options, 
   const double kept = plan.cuts_columns ? kbd::kept_fraction(chain, l + 1) : 1.0;
   const int64_t grid_rows = plan.samples_apart ? chain.rows : samples * chain.rows;
   const kbd::GpuTile tile = kbd::choose_tile(options, grid_rows, int64_t(kept * double(step.out)),
-                                             plan.samples_apart ? samples : 1);
-  const int rows = tile == kbd::GpuTile::kLarge ? 128 : tile == kbd::GpuTile::kSmall ? 16 : 64;
-  const int columns = tile == kbd::GpuTile::kMedium ? 64 : 128;
+                                             plan.samples_apart ? samples : 1, plan.makes_noise);
+  const kbd::TileSize size =
+      tile == kbd::GpuTile::kLarge   ? kbd::tile_size<kbd::GpuTile::kLarge>(plan.makes_noise)
+      : tile == kbd::GpuTile::kSmall ? kbd::tile_size<kbd::GpuTile::kSmall>(plan.makes_noise)
+                                     : kbd::tile_size<kbd::GpuTile::kMedium>(plan.makes_noise);
   std::printf(
       "%s{\"tile\": [%d, %d], \"cuts_rows\": %s, \"cuts_columns\": %s, \"gathers\": %s, "
       "\"makes_noise\": %s, \"samples_apart\": %s}",
-      l ? ", " : "", rows, columns, plan.cuts_rows ? "true" : "false",
-      plan.cuts_columns ? "true" : "false",
-      plan.cuts_rows && !plan.a_compact ? "true" : "false", plan.makes_noise ? "true" : "false",
-      plan.samples_apart ? "true" : "false");
+      l ? ", " : "", size.rows, size.columns, plan.cuts_rows ? "true" : "false",
+      plan.cuts_columns ? "true" : "false", plan.cuts_rows && !plan.a_compact ? "true" : "false",
+      plan.makes_noise ? "true" : "false", plan.samples_apart ? "true" : "false");
 }
 
 }  // namespace

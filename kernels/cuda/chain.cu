@@ -180,7 +180,8 @@ class GpuRunner {
 
   // `columns` is about how many there will be.
   int multiply(const GemmParams<T>& p, int64_t columns, int64_t samples) {
-    const GpuTile tile = choose_tile(options_, p.grid_rows, columns, samples);
+    const GpuTile tile =
+        choose_tile(options_, p.grid_rows, columns, samples, p.noise.noise != Noise::kNone);
     const int64_t most = options_.most_blocks;
     if constexpr (!std::is_same_v<T, float>) {
       return launch_gemm<T, Math::kMma>(tile, p, samples, most, stream_);

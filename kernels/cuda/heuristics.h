@@ -65,7 +65,7 @@ GpuWay choose_way(const Chain<T>& chain, const GpuOptions& options) {
 
 // The tile for `samples` products of rows x columns, or about as many.
 inline GpuTile choose_tile(const GpuOptions& options, int64_t rows, int64_t columns,
-                           int64_t samples) {
+                           int64_t samples, bool makes_noise) {
   if (options.tile != GpuTile::kAuto) {
     return options.tile;
   }
@@ -74,8 +74,10 @@ inline GpuTile choose_tile(const GpuOptions& options, int64_t rows, int64_t colu
   }
   // A large tile reads half as much for a multiply-add as a medium one, if it is filled, and if
   // there are enough for every multiprocessor.
-  const double large = double(ceil_div(rows, 128)) * double(ceil_div(columns, 128));
-  const double filled = double(rows) * double(columns) / std::max(large * 128 * 128, 1.0);
+  const TileSize size = tile_size<GpuTile::kLarge>(makes_noise);
+  const double large = double(ceil_div(rows, size.rows)) * double(ceil_div(columns, size.columns));
+  const double filled =
+      double(rows) * double(columns) / std::max(large * size.rows * size.columns, 1.0);
   const bool enough = large * double(samples) >= double(options.multiprocessors);
   return filled >= 0.6 && enough ? GpuTile::kLarge : GpuTile::kMedium;
 }

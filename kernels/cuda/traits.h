@@ -91,6 +91,18 @@ struct TraitsOf<T, kMath, GpuTile::kSmall, kNoisy> {
   using type = Traits<T, kMath, 16, 128, 1, 4, 3>;
 };
 
+struct TileSize {
+  int rows, columns;
+};
+
+template <GpuTile kTile>
+TileSize tile_size(bool makes_noise) {
+  // The same for every kind of number and arithmetic.
+  using Quiet = typename TraitsOf<float, Math::kFma, kTile, false>::type;
+  using Noisy = typename TraitsOf<float, Math::kFma, kTile, true>::type;
+  return makes_noise ? TileSize{Noisy::kM, Noisy::kN} : TileSize{Quiet::kM, Quiet::kN};
+}
+
 }  // namespace kbd
 
 #endif  // KBD_CUDA_TRAITS_H_

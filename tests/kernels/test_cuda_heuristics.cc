@@ -77,12 +77,16 @@ void ways() {
 
 void tiles() {
   GpuOptions options;
-  const auto tile = [&options](int64_t rows, int64_t columns, int64_t samples) {
-    return kbd::choose_tile(options, rows, columns, samples);
+  const auto tile = [&options](int64_t rows, int64_t columns, int64_t samples,
+                               bool makes_noise = false) {
+    return kbd::choose_tile(options, rows, columns, samples, makes_noise);
   };
   check(tile(256, 1200, 50) == GpuTile::kLarge, "large");
   check(tile(256, 1200, 1) == GpuTile::kMedium, "too few large tiles for the device");
   check(tile(100000, 10, 50) == GpuTile::kMedium, "large tiles would be empty");
+  check(tile(70, 128, 200) == GpuTile::kMedium, "large tiles would be half empty");
+  check(tile(60, 128, 200) == GpuTile::kMedium && tile(60, 128, 200, true) == GpuTile::kLarge,
+        "tiles that make noise have half the rows");
   check(tile(32, 1200, 50) == GpuTile::kSmall && tile(1, 1, 1) == GpuTile::kSmall, "few rows");
   options.tile = GpuTile::kLarge;
   check(tile(1, 1, 1) == GpuTile::kLarge, "a tile that is asked for");
