@@ -14,9 +14,14 @@ import tensorflow as tf
 
 from keras_bayesdrop import _keras
 from keras_bayesdrop._rng import counter_words
+from keras_bayesdrop._rng import sample_words
 from keras_bayesdrop.noise import Noise
+from keras_bayesdrop.noise import WeightNoise
 
 NoiseShape = tuple[int | None, ...] | None
+
+# Draws of weights that may be under way together.
+_DRAWS_AT_ONCE = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +103,8 @@ class Draws:
         Returns:
             Folded tensor.
         """
+        if isinstance(noise, WeightNoise):
+            return self._redraw(x, noise, site, folded, whole_rows)
         dims = _dims(x)
         samples = self.num_samples if folded else 1
         if not whole_rows:
@@ -114,6 +121,66 @@ class Draws:
                 result, mask if folded else self.fold(mask, whole_rows)
             )
         return result
+
+    def _redraw(
+        self,
+        x: tf.Tensor,
+        noise: WeightNoise,
+        site: int,
+        folded: bool,
+        whole_rows: bool,
+    ) -> tf.Tensor:
+        """Calls a layer whose weights are drawn, see `perturb`.
+
+        A draw lives only as long as its product takes: memory is that of a
+        few draws, however many samples there are.
+        """
+        layer = noise.layer
+        samples = self.num_samples if folded else 1
+        row_units = layer.row_units(x) if whole_rows else None
+        if not self.shared and row_units is not None:
+            grouped = tf.reshape(x, _stack([self.num_rows, samples, *_dims(x)]))
+            words = self._words(site, None, [row_units])
+            outputs = layer.call_rows(grouped, words)
+            return _without_groups(outputs, 2)
+        units = layer.weight_units
+        entries = (
+            1 if whole_rows else tf.shape(x)[0] // (self.num_rows * samples)
+        )
+        grouped = tf.reshape(
+            x, _stack([self.num_rows, samples, entries, *_dims(x)])
+        )
+        by_sample = _swap(grouped)  # [samples or 1, rows, entries, ...]
+
+        def inputs_of(sample: tf.Tensor) -> tf.Tensor:
+            """Returns [rows, entries, ...] of a sample of the block."""
+            return by_sample[sample if folded else 0]
+
+        def run(inputs: tf.Tensor, sample: tf.Tensor, row: Any) -> tf.Tensor:
+            number = tf.cast(self.first_sample + sample, tf.int64)
+            words = sample_words(self.seed, site, number, row, units)
+            return noise.apply(inputs, words)
+
+        def run_sample(sample: tf.Tensor) -> tf.Tensor:
+            return run(_merged(inputs_of(sample), x), sample, 0)
+
+        def run_row(place: tf.Tensor) -> tf.Tensor:
+            sample, row = place // rows, place % rows
+            number = tf.cast(self.first_row, tf.int64) + row
+            return run(inputs_of(sample)[row], sample, number)
+
+        rows = tf.cast(self.num_rows, tf.int64)
+        block = tf.cast(self.num_samples, tf.int64)
+        spec = _output_spec(noise, x)
+        outputs = tf.map_fn(
+            run_sample if self.shared else run_row,
+            tf.range(block if self.shared else block * rows),
+            fn_output_signature=spec,
+            parallel_iterations=_DRAWS_AT_ONCE,
+        )
+        sizes = [self.num_samples, self.num_rows, entries]
+        shaped = tf.reshape(outputs, _stack([*sizes, *_dims_after(outputs, 2)]))
+        return _without_groups(_swap(shaped), 3)
 
     def _words(
         self, site: int, noise_shape: NoiseShape, dims: Sequence[Any]
@@ -146,14 +213,46 @@ class Draws:
         )
 
 
+def _swap(x: tf.Tensor) -> tf.Tensor:
+    """Swaps the first two axes."""
+    return tf.transpose(x, [1, 0, *range(2, x.shape.rank)])
+
+
+def _merged(grouped: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """Returns [rows * entries, ...] of [rows, entries, ...]."""
+    merged = tf.reshape(grouped, _stack([-1, *_dims(like)]))
+    merged.set_shape([None, *like.shape[1:]])
+    return merged
+
+
+def _without_groups(x: tf.Tensor, groups: int) -> tf.Tensor:
+    """Merges the first axes into one."""
+    merged = tf.reshape(x, _stack([-1, *_dims_after(x, groups)]))
+    merged.set_shape([None, *x.shape[groups:]])
+    return merged
+
+
+def _output_spec(noise: WeightNoise, x: tf.Tensor) -> tf.TensorSpec:
+    """Returns what the layer makes of a batch, without computing it."""
+    given = tf.TensorSpec([None, *x.shape[1:]], x.dtype)
+    made = tf.function(noise.expected).get_concrete_function(given)
+    shape = made.structured_outputs.shape
+    return tf.TensorSpec([None, *shape[1:]], made.structured_outputs.dtype)
+
+
 def _dims(x: tf.Tensor) -> list[Any]:
     """Returns all but the first dimension, static where known."""
-    static = x.shape[1:].as_list()
+    return _dims_after(x, 1)
+
+
+def _dims_after(x: tf.Tensor, first: int) -> list[Any]:
+    """Returns the dimensions from `first` on, static where known."""
+    static = x.shape[first:].as_list()
     if None not in static:
         return list(static)
     dynamic = tf.shape(x)
     return [
-        dynamic[axis + 1] if dim is None else dim
+        dynamic[axis + first] if dim is None else dim
         for axis, dim in enumerate(static)
     ]
 

@@ -40,6 +40,12 @@ def rate_to_threshold(rate: float) -> int:
     return min(int(rate * _WORD_RANGE), _WORD_RANGE - 1)
 
 
+def rate_tensor_to_threshold(rate: tf.Tensor) -> tf.Tensor:
+    """Returns the uint32 threshold of a rate that is a float64 scalar."""
+    words = tf.minimum(rate * _WORD_RANGE, _WORD_RANGE - 1.0)
+    return tf.cast(tf.cast(words, tf.int64), tf.uint32)
+
+
 def rate_to_scale(rate: float) -> float:
     """Returns what a kept unit is multiplied by; 0 where none is kept."""
     return 0.0 if rate >= 1.0 else 1.0 / (1.0 - rate)
@@ -98,6 +104,41 @@ def counter_words(
     )
 
 
+def sample_words(
+    seed: tf.Tensor, site: int, sample: Any, row: Any, units: int
+) -> tf.Tensor:
+    """Makes the words of one sample of one row at one noise site.
+
+    Args:
+        seed: Scalar uint64 tensor.
+        site: Number of the noise site.
+        sample: Scalar int64 tensor.
+        row: Int or scalar int64 tensor.
+        units: Units of the site.
+
+    Returns:
+        uint32 tensor [units], as `counter_words` makes them.
+    """
+    groups = (units + WORDS_PER_COUNTER - 1) // WORDS_PER_COUNTER
+    block_size = _uint64(SAMPLES_PER_BLOCK)
+    sample = _uint64(sample)
+    low = (_uint64(row) * block_size + sample % block_size) * _uint64(groups)
+    high = _uint64(site << 32) + sample // block_size
+    words = tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=_shape([groups * WORDS_PER_COUNTER]),
+        key=tf.reshape(seed, [1]),
+        counter=tf.stack([low, high]),
+        alg=_PHILOX,
+        dtype=tf.uint32,
+    )
+    return words[:units]
+
+
+def words_to_uniform(words: tf.Tensor) -> tf.Tensor:
+    """Maps a word to a float64 in (0, 1), `(word + 0.5) * 2^-32`."""
+    return (tf.cast(words, tf.float64) + 0.5) / _WORD_RANGE
+
+
 def words_to_normal(words: tf.Tensor, dtype: Any) -> tf.Tensor:
     """Maps a word to a standard normal draw, `ndtri((word + 0.5) * 2^-32)`.
 
@@ -111,8 +152,7 @@ def words_to_normal(words: tf.Tensor, dtype: Any) -> tf.Tensor:
     Returns:
         Tensor of `dtype`, of the shape of `words`.
     """
-    probability = (tf.cast(words, tf.float64) + 0.5) / _WORD_RANGE
-    return tf.cast(tf.math.ndtri(probability), dtype)
+    return tf.cast(tf.math.ndtri(words_to_uniform(words)), dtype)
 
 
 def seed_to_key(seed: int) -> int:

@@ -12,8 +12,7 @@ from keras_bayesdrop import _keras
 from keras_bayesdrop._draws import Draws
 from keras_bayesdrop.engines import interpreter
 from keras_bayesdrop.engines.engine import Engine
-from keras_bayesdrop.noise import Bernoulli
-from keras_bayesdrop.noise import Gaussian
+from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import Link
 from keras_bayesdrop.plan import Plan
@@ -108,8 +107,12 @@ class Fused(Engine):
             kernels=[kernel for kernel, _ in weights],
             biases=[bias for _, bias in weights if bias is not None],
             seed=draws.seed,
-            thresholds=tf.constant([each[1] for each in settings], tf.uint32),
-            scales=tf.constant([each[2] for each in settings], tf.float64),
+            thresholds=tf.stack(
+                [as_scalar(each[1], tf.uint32) for each in settings]
+            ),
+            scales=tf.stack(
+                [as_scalar(each[2], tf.float64) for each in settings]
+            ),
             sites=tf.constant([each[3] for each in settings], tf.uint32),
             first_sample=tf.cast(draws.first_sample, tf.int64),
             num_samples=tf.cast(draws.num_samples, tf.int64),
@@ -123,15 +126,14 @@ class Fused(Engine):
         )
 
 
-def _noise_settings(link: Link) -> tuple[str, int, float, int]:
+def _noise_settings(link: Link) -> tuple[str, Any, Any, int]:
     """Returns kind, threshold, scale and site of the noise of a link."""
     if link.noise is None:
         return "none", 0, 1.0, 0
-    noise, site = link.noise.noise, link.noise.site
-    if isinstance(noise, Bernoulli):
-        return noise.kind, noise.threshold, noise.scale, site
-    assert isinstance(noise, Gaussian)
-    return noise.kind, 0, noise.stddev, site
+    noise = link.noise.noise
+    settings = noise.op_settings()
+    assert settings is not None
+    return noise.kind, *settings, link.noise.site
 
 
 def _swap_samples_and_rows(x: tf.Tensor) -> tf.Tensor:

@@ -32,7 +32,7 @@ def run_prefix(plan: Plan, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         for step in plan.prefix:
             given = [values[number] for number in step.inputs]
             if isinstance(step, NoiseStep):
-                made: Sequence[tf.Tensor] = given
+                made: Sequence[tf.Tensor] = [step.noise.expected(given[0])]
             else:
                 made = step.call(given, None)
             values.update(zip(step.outputs, made, strict=True))
@@ -72,7 +72,7 @@ def run_suffix(
     def perturb(step: NoiseStep) -> tf.Tensor:
         (number,) = step.inputs
         if not step.active or draws is None:
-            return fold(number)
+            return step.noise.expected(fold(number))
         x = values[number]
         if number in plan.batchless:
             x = tf.repeat(x, draws.num_rows, axis=0)

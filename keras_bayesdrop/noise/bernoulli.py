@@ -2,6 +2,7 @@
 """Bernoulli noise: dropout with inverted scaling."""
 
 import dataclasses
+from typing import Any
 from typing import ClassVar
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from keras_bayesdrop._rng import rate_to_scale
 from keras_bayesdrop._rng import rate_to_threshold
 from keras_bayesdrop.noise.base import Noise
+from keras_bayesdrop.noise.base import as_scalar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +41,22 @@ class Bernoulli(Noise):
         """What a kept unit is multiplied by."""
         return rate_to_scale(self.rate)
 
+    def op_settings(self) -> tuple[int, float]:
+        """Returns the threshold and the scale."""
+        return self.threshold, self.scale
+
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Multiplies by `keep / (1 - rate)`, made at the shape of `words`."""
-        keep = words >= tf.constant(self.threshold, tf.uint32)
-        return x * (tf.cast(keep, x.dtype) * tf.constant(self.scale, x.dtype))
+        return drop(x, words, self.threshold, self.scale)
 
     def describe(self) -> str:
         """Returns the family and its rate."""
         return f"Bernoulli, rate {self.rate:g}"
+
+
+def drop(
+    x: tf.Tensor, words: tf.Tensor, threshold: Any, scale: Any
+) -> tf.Tensor:
+    """Keeps the units whose word reaches `threshold`, times `scale`."""
+    keep = words >= as_scalar(threshold, tf.uint32)
+    return x * (tf.cast(keep, x.dtype) * as_scalar(scale, x.dtype))

@@ -3,12 +3,14 @@
 
 import dataclasses
 import math
+from typing import Any
 from typing import ClassVar
 
 import tensorflow as tf
 
 from keras_bayesdrop._rng import words_to_normal
 from keras_bayesdrop.noise.base import Noise
+from keras_bayesdrop.noise.base import as_scalar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +36,20 @@ class Gaussian(Noise):
         """Standard deviation of the multiplier."""
         return math.sqrt(self.rate / (1.0 - self.rate))
 
+    def op_settings(self) -> tuple[int, float]:
+        """Returns no threshold, and the standard deviation."""
+        return 0, self.stddev
+
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Multiplies by `1 + stddev * z`."""
-        draw = words_to_normal(words, x.dtype)
-        return x * (1.0 + tf.constant(self.stddev, x.dtype) * draw)
+        return perturb(x, words, self.stddev)
 
     def describe(self) -> str:
         """Returns the family and its rate."""
         return f"Gaussian, rate {self.rate:g}"
+
+
+def perturb(x: tf.Tensor, words: tf.Tensor, stddev: Any) -> tf.Tensor:
+    """Multiplies by `1 + stddev * z`, `z` the normal draw of a word."""
+    draw = words_to_normal(words, x.dtype)
+    return x * (1.0 + as_scalar(stddev, x.dtype) * draw)

@@ -66,7 +66,7 @@ def noisy_call(
             nonlocal number
             mine, number = number, number + 1
             if draws is None or site.path not in chosen:
-                return x
+                return site.noise.expected(x)
             return draws.perturb(
                 x,
                 site.noise,
@@ -136,7 +136,7 @@ def _trace(
 
     def perturb(site: Site, x: tf.Tensor) -> tf.Tensor:
         draws.append((site.path, tuple(x.shape)))
-        return x
+        return site.noise.expected(x)
 
     training = _training_off(operation)
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bayesdrop.noise import Bernoulli
-from keras_bayesdrop.noise import Gaussian
+from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.plan.pieces import DTYPES
 from keras_bayesdrop.plan.pieces import Affine
 from keras_bayesdrop.plan.pieces import Dense
@@ -152,9 +151,11 @@ class _Walk:
         return self._add_piece(step, rank)
 
     def _add_noise(self, step: NoiseStep, rank: int) -> str:
+        if isinstance(step.noise, WeightNoise):
+            return "noise on weights is not compiled"
         if not step.active:
             return ""
-        if not isinstance(step.noise, (Bernoulli, Gaussian)):
+        if step.noise.op_settings() is None:
             return f"{step.noise.describe()} is not compiled"
         if self._noise is not None:
             return "noise on noise"

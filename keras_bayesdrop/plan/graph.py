@@ -16,6 +16,7 @@ from typing import Any
 import keras
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop.noise import NoiseThenLayer
 
 # The only arguments a nested model may be called with and still be opened up.
 _IGNORED_ARGUMENTS = {"training", "mask"}
@@ -98,6 +99,19 @@ def read_graph(model: Any) -> Graph | None:
                 ):
                     numbers[id(outside)] = inner_numbers[id(inside)]
                 continue
+            if _is_noise_then_layer(node):
+                (source,) = (numbers[id(t)] for t in node.input_tensors)
+                noise, layer = node.operation.noise_then_layer()
+                between = new_value(specs[source])
+                end = new_value(node.outputs[0])
+                numbers[id(node.outputs[0])] = end
+                for part, taken, made in (
+                    (noise, source, between),
+                    (layer, between, end),
+                ):
+                    inside = f"{path}/{part.name}"
+                    nodes.append(Node(inside, part, (taken,), (made,), _alone))
+                continue
             tensors = list(node.input_tensors)
             outputs = tuple(new_value(t) for t in node.outputs)
             numbers.update(
@@ -135,6 +149,21 @@ def _filler(node: Any, tensors: Sequence[Any]) -> Callable[..., Any]:
         return arguments.fill_in(dict(zip(keys, values, strict=True)))
 
     return fill
+
+
+def _alone(values: Sequence[Any]) -> Any:
+    """Fills the arguments of a call that takes one tensor."""
+    return (values[0],), {}
+
+
+def _is_noise_then_layer(node: Any) -> bool:
+    """Whether a node is nothing but a noise layer and another after it."""
+    return (
+        isinstance(node.operation, NoiseThenLayer)
+        and len(node.input_tensors) == len(node.outputs) == 1
+        and len(node.arguments.args) == 1
+        and not set(node.arguments.kwargs) - {"training"}
+    )
 
 
 def _opened(node: Any) -> tuple[Any, list[tuple[Any, Any]]] | None:

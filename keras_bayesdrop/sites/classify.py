@@ -16,6 +16,7 @@ from keras_bayesdrop.noise import Alpha
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.noise import Gaussian
 from keras_bayesdrop.noise import Noise
+from keras_bayesdrop.noise import NoiseSource
 
 _NOISE_LAYERS = (
     keras.layers.Dropout,
@@ -43,6 +44,8 @@ def noise_of(layer: Any) -> tuple[Noise, NoiseShape] | None:
         counts as what it inherits from, unless its `call` does more than
         call the one it inherits.
     """
+    if isinstance(layer, NoiseSource):
+        return layer.noise_site()
     if own_call(layer) is not None:
         return None
     if isinstance(layer, keras.layers.Dropout):

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Noise whose strength is a variable of a layer."""
+
+import dataclasses
+import weakref
+from typing import Any
+from typing import ClassVar
+
+import tensorflow as tf
+
+from keras_bayesdrop._rng import rate_tensor_to_threshold
+from keras_bayesdrop._rng import words_to_uniform
+from keras_bayesdrop.noise.base import Noise
+from keras_bayesdrop.noise.bernoulli import drop
+from keras_bayesdrop.noise.gaussian import perturb
+
+
+@dataclasses.dataclass(frozen=True)
+class _Learned(Noise):
+    """Two of these are equal if they belong to the same layer.
+
+    Attributes:
+        source: The layer. Weak, because what is compiled for a model is kept
+            by its noise, and must not keep the model.
+    """
+
+    source: weakref.ref[Any]
+
+    @property
+    def active(self) -> bool:
+        """Always: what is learned may change."""
+        return True
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedBernoulli(_Learned):
+    """Dropout of the rate that a layer has learned.
+
+        y = x * keep / (1 - rate),    keep ~ Bernoulli(1 - rate)
+
+    The layer has `rate_tensor()`, a scalar float64 tensor.
+    """
+
+    kind: ClassVar[str] = "bernoulli"
+
+    def op_settings(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the threshold and the scale as they are when called."""
+        rate = self.source().rate_tensor()  # type: ignore[union-attr]
+        return rate_tensor_to_threshold(rate), 1.0 / (1.0 - rate)
+
+    def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        """Multiplies by `keep / (1 - rate)`."""
+        return drop(x, words, *self.op_settings())
+
+    def describe(self) -> str:
+        """Returns the family and its rate at the moment."""
+        rate = float(self.source().rate)  # type: ignore[union-attr]
+        return f"Bernoulli, learned rate {rate:.3g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Concrete(_Learned):
+    """The smooth relaxation of dropout, of the rate that a layer has learned.
+
+        y = x * (1 - z) / (1 - rate)
+        z = sigmoid((logit(rate) + logit(u)) / temperature),    u ~ U(0, 1)
+
+    The layer has `rate_tensor()`, a scalar float64 tensor, and `temperature`.
+    """
+
+    kind: ClassVar[str] = "concrete"
+
+    def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        """Multiplies by `(1 - z) / (1 - rate)`."""
+        layer: Any = self.source()
+        rate = layer.rate_tensor()
+        uniform = words_to_uniform(words)
+        logits = _logit(rate) + _logit(uniform)
+        keep = tf.sigmoid(-logits / layer.temperature) / (1.0 - rate)
+        return x * tf.cast(keep, x.dtype)
+
+    def describe(self) -> str:
+        """Returns the family and its rate at the moment."""
+        rate = float(self.source().rate)  # type: ignore[union-attr]
+        return f"concrete, learned rate {rate:.3g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedGaussian(_Learned):
+    """Multiplicative Gaussian noise of the variance that a layer has learned.
+
+        y = x * (1 + sqrt(alpha) * z),    z ~ N(0, 1)
+
+    The layer has `noise_stddev()`, a tensor that broadcasts with the input:
+    a scalar, or a value for each unit of the last axis.
+    """
+
+    kind: ClassVar[str] = "gaussian"
+
+    def op_settings(self) -> tuple[Any, Any] | None:
+        """Returns no threshold, and the standard deviation if it is one."""
+        stddev = self._stddev()
+        return (0, stddev) if stddev.shape.rank == 0 else None
+
+    def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        """Multiplies by `1 + sqrt(alpha) * z`."""
+        return perturb(x, words, self._stddev())
+
+    def describe(self) -> str:
+        """Returns the family and its mean variance at the moment."""
+        alpha = float(tf.reduce_mean(tf.square(self._stddev())))
+        return f"Gaussian, learned alpha {alpha:.3g}"
+
+    def _stddev(self) -> tf.Tensor:
+        return tf.convert_to_tensor(self.source().noise_stddev())  # type: ignore[union-attr]
+
+
+def _logit(probability: tf.Tensor) -> tf.Tensor:
+    return tf.math.log(probability) - tf.math.log1p(-probability)
