@@ -241,6 +241,34 @@ absl::Status ChainCall<T>::read_steps(const tensorflow::OpInputList& kernels,
   return output_shape.AddDimWithStatus(width);
 }
 
+// The op on some device: what all have in common.
+template <class T>
+class ChainKernel : public tensorflow::OpKernel {
+ public:
+  explicit ChainKernel(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
+    OP_REQUIRES_OK(ctx, settings_.read(ctx));
+  }
+
+  void Compute(tensorflow::OpKernelContext* ctx) final {
+    ChainCall<T> call;
+    OP_REQUIRES_OK(ctx, call.read(ctx, settings_));
+    tensorflow::Tensor* y = nullptr;
+    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, call.output_shape, &y));
+    if (y->NumElements() == 0) {
+      return;
+    }
+    Chain<T> chain = call.chain();
+    chain.out = data_of<T>(*y);
+    OP_REQUIRES_OK(ctx, run(ctx, chain));
+  }
+
+ private:
+  // Runs a chain that has been checked, and has something to compute.
+  virtual absl::Status run(tensorflow::OpKernelContext* ctx, const Chain<T>& chain) = 0;
+
+  ChainSettings settings_;
+};
+
 }  // namespace kbd
 
 #endif  // KBD_TF_CHAIN_CALL_H_

@@ -42,35 +42,22 @@ void share(ThreadPool& pool, int64_t total, int64_t cost,
 }
 
 template <class T>
-class DropoutChainCpu : public tensorflow::OpKernel {
- public:
-  explicit DropoutChainCpu(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, settings_.read(ctx));
-  }
+class DropoutChainCpu : public ChainKernel<T> {
+  using ChainKernel<T>::ChainKernel;
 
-  void Compute(tensorflow::OpKernelContext* ctx) override {
-    ChainCall<T> call;
-    OP_REQUIRES_OK(ctx, call.read(ctx, settings_));
-    tensorflow::Tensor* y = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, call.output_shape, &y));
-    if (y->NumElements() == 0) {
-      return;
-    }
-    Chain<T> chain = call.chain();
-    chain.out = data_of<T>(*y);
+  absl::Status run(tensorflow::OpKernelContext* ctx, const Chain<T>& chain) override {
     ThreadPool* pool = ctx->device()->tensorflow_cpu_worker_threads()->workers;
     const ParallelFor parallel_for = [pool](int64_t total, int64_t cost,
                                             const std::function<void(int64_t, int64_t)>& task) {
       share(*pool, total, cost, task);
     };
-    OP_REQUIRES(ctx, run_chain(chain, parallel_for),
-                absl::ResourceExhaustedError(
-                    "DropoutChain is out of memory. Expected room for one cut network per thread. "
-                    "Received: a failed allocation; lower `batch_size`."));
+    if (run_chain(chain, parallel_for)) {
+      return absl::OkStatus();
+    }
+    return absl::ResourceExhaustedError(
+        "DropoutChain is out of memory. Expected room for one cut network per thread. "
+        "Received: a failed allocation; lower `batch_size`.");
   }
-
- private:
-  ChainSettings settings_;
 };
 
 REGISTER_KERNEL_BUILDER(

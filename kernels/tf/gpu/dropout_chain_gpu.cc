@@ -16,44 +16,31 @@
 namespace kbd {
 namespace {
 
-absl::Status failure(int code) {
+// What a code of the CUDA runtime says, 0 being success.
+absl::Status status_of(int code) {
+  if (code == 0) {
+    return absl::OkStatus();
+  }
   return absl::InternalError(
       absl::StrCat("DropoutChain failed on the GPU. Expected its kernels to start. Received: ",
                    gpu_error(code)));
 }
 
 template <class T>
-class DropoutChainGpu : public tensorflow::OpKernel {
- public:
-  explicit DropoutChainGpu(tensorflow::OpKernelConstruction* ctx) : OpKernel(ctx) {
-    OP_REQUIRES_OK(ctx, settings_.read(ctx));
-  }
+class DropoutChainGpu : public ChainKernel<T> {
+  using ChainKernel<T>::ChainKernel;
 
-  void Compute(tensorflow::OpKernelContext* ctx) override {
-    ChainCall<T> call;
-    OP_REQUIRES_OK(ctx, call.read(ctx, settings_));
-    tensorflow::Tensor* y = nullptr;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, call.output_shape, &y));
-    if (y->NumElements() == 0) {
-      return;
-    }
-    Chain<T> chain = call.chain();
-    chain.out = data_of<T>(*y);
+  absl::Status run(tensorflow::OpKernelContext* ctx, const Chain<T>& chain) override {
     auto* stream = ctx->op_device_context()->stream();
     GpuOptions options;
     options.allow_tf32 = tensorflow::tensor_float_32_execution_enabled();
-    const int code = use_device(stream->parent()->device_ordinal(), &options);
-    OP_REQUIRES(ctx, code == 0, failure(code));
+    TF_RETURN_IF_ERROR(status_of(use_device(stream->parent()->device_ordinal(), &options)));
     const int64_t bytes = int64_t(workspace_bytes(chain, options));
     tensorflow::Tensor workspace;
-    OP_REQUIRES_OK(ctx, ctx->allocate_temp(tensorflow::DT_UINT8, {bytes}, &workspace));
-    const int started = run_chain_gpu(chain, options, workspace.data(), size_t(bytes),
-                                      stream->platform_specific_handle().stream);
-    OP_REQUIRES(ctx, started == 0, failure(started));
+    TF_RETURN_IF_ERROR(ctx->allocate_temp(tensorflow::DT_UINT8, {bytes}, &workspace));
+    return status_of(run_chain_gpu(chain, options, workspace.data(), size_t(bytes),
+                                   stream->platform_specific_handle().stream));
   }
-
- private:
-  ChainSettings settings_;
 };
 
 // The counters and settings are read by the host.
