@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Gaussian prior."""
+
+import math
+from typing import Any
+
+import keras
+
+from keras_bayesdrop._export import export
+from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop.weight_priors.base import WeightPrior
+from keras_bayesdrop.weight_priors.base import widened
+
+
+@export("keras_bayesdrop.weight_priors.Gaussian")
+class Gaussian(WeightPrior):
+    """The prior `w ~ N(0, stddev^2)`.
+
+        KL = (mean^2 / stddev^2 + e^d - d - 1) / 2,
+        d = log(sigma^2 / stddev^2)
+
+    Args:
+        stddev: Positive float. Prior standard deviation of a weight. Defaults
+            to `1.0`.
+
+    Example:
+    ```python
+    prior = keras_bayesdrop.weight_priors.Gaussian(stddev=0.5)
+    prior.kl(mean=[0.5], log_variance=[math.log(0.25)])  # [0.5]
+    ```
+    """
+
+    def __init__(self, stddev: float = 1.0) -> None:
+        self.stddev = check_positive(stddev, "stddev")
+
+    def kl(self, mean: Any, log_variance: Any) -> Any:
+        """Returns the KL divergence for each weight, in nats."""
+        mean, log_variance = widened(mean, log_variance)
+        log_ratio = log_variance - 2.0 * math.log(self.stddev)
+        spread = keras.ops.expm1(log_ratio) - log_ratio
+        return 0.5 * (keras.ops.square(mean * (1.0 / self.stddev)) + spread)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {"stddev": self.stddev}
