@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How sparse a model is, layer by layer."""
+
+import dataclasses
+
+import keras
+
+from keras_bayesdrop._table import format_table
+from keras_bayesdrop.sparsity.checks import check_source
+from keras_bayesdrop.sparsity.checks import check_threshold
+from keras_bayesdrop.sparsity.kernels import find_kernels
+
+
+class _Counts:
+    """Ratios of two counts.
+
+    Attributes:
+        weights: Number of weights.
+        kept: How many of them are kept.
+    """
+
+    weights: int
+    kept: int
+
+    @property
+    def removed_fraction(self) -> float:
+        """Share of the weights that is removed, in [0, 1]."""
+        return 1.0 - self.kept / self.weights if self.weights else 0.0
+
+    @property
+    def compression_ratio(self) -> float:
+        """Weights per weight kept; infinite if none is."""
+        if not self.weights:
+            return 1.0
+        return self.weights / self.kept if self.kept else float("inf")
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerSparsity(_Counts):
+    """The kernel of one layer.
+
+    Attributes:
+        path: Names from the model down to the layer.
+        layer: Class name of the layer.
+        variational: Whether its weights carry noise. Those of other layers
+            are kept if they are not zero.
+        weights: Number of weights in the kernel; the bias is not counted.
+        kept: How many of them are kept.
+    """
+
+    path: str
+    layer: str
+    variational: bool
+    weights: int
+    kept: int
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class SparsityReport(_Counts):
+    """What `sparsity_report` found.
+
+    Attributes:
+        model: Name of the model.
+        threshold: Largest log alpha of a weight that is kept.
+        layers: The layers that have a kernel.
+    """
+
+    model: str
+    threshold: float
+    layers: tuple[LayerSparsity, ...]
+
+    @property
+    def weights(self) -> int:  # type: ignore[override]
+        """Number of weights in all kernels."""
+        return sum(layer.weights for layer in self.layers)
+
+    @property
+    def kept(self) -> int:  # type: ignore[override]
+        """How many of them are kept."""
+        return sum(layer.kept for layer in self.layers)
+
+    def __str__(self) -> str:
+        """Returns the report as text."""
+        title = f"Model `{self.model}`, log alpha up to {self.threshold:g} kept"
+        if not self.layers:
+            return f"{title}\n\nNo layer with a kernel."
+        header = ("layer", "class", "weights", "kept", "removed", "ratio")
+        rows = [(each.path, each.layer, *_cells(each)) for each in self.layers]
+        rows.append(("total", "", *_cells(self)))
+        lines = [title, "", format_table(header, rows)]
+        if self.kept == self.weights:
+            lines += ["", "Nothing to remove."]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """Returns the totals."""
+        return (
+            f"SparsityReport(model={self.model!r}, threshold={self.threshold}, "
+            f"weights={self.weights}, kept={self.kept})"
+        )
+
+
+def sparsity_report(
+    model: keras.Model, threshold: float = 3.0
+) -> SparsityReport:
+    """Reports how many weights of a model can be removed.
+
+    A weight `w = theta + sigma * e` of a variational layer is removed if its
+    noise outweighs it:
+
+        log alpha = log(sigma^2 / theta^2) > threshold
+
+    The weights of plain layers are kept unless they are zero, so that the
+    report of a pruned model shows what was removed.
+
+    Args:
+        model: A built Keras model.
+        threshold: Finite float. Largest log alpha of a weight that is kept.
+            Defaults to `3.0`: the noise then has 4.5 times the size of the
+            weight, as dropout of rate 0.95 has.
+
+    Returns:
+        The report; `str` of it is a table.
+
+    Example:
+    ```python
+    print(sparsity_report(model))
+    small = prune(model)
+    ```
+
+    References:
+        - [Molchanov et al., 2017](https://arxiv.org/abs/1701.05369).
+    """
+    model = check_source(model)
+    threshold = check_threshold(threshold)
+    return SparsityReport(
+        model.name,
+        threshold,
+        tuple(
+            LayerSparsity(
+                kernel.path,
+                type(kernel.layer).__name__,
+                kernel.log_alpha is not None,
+                kernel.mean.size,
+                int(kernel.kept(threshold).sum()),
+            )
+            for kernel in find_kernels(model)
+        ),
+    )
+
+
+def _cells(counts: _Counts) -> tuple[str, ...]:
+    return (
+        str(counts.weights),
+        str(counts.kept),
+        f"{100 * counts.removed_fraction:.1f} %",
+        f"{counts.compression_ratio:.1f}",
+    )

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many bytes the weights of a sparse model take."""
+
+import dataclasses
+import math
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bayesdrop import _keras
+from keras_bayesdrop.noise import NoiseSource
+from keras_bayesdrop.noise import NoiseThenLayer
+from keras_bayesdrop.noise import WeightNoiseSource
+from keras_bayesdrop.sparsity.checks import check_source
+from keras_bayesdrop.sparsity.checks import check_threshold
+from keras_bayesdrop.sparsity.kernels import BoolArray
+from keras_bayesdrop.sparsity.kernels import find_kernels
+from keras_bayesdrop.sparsity.source import PlainInside
+from keras_bayesdrop.sparsity.source import SparseSource
+
+_ROW_POINTER_BYTES = 4
+# Layers whose own variables are about noise, unless they have weights.
+_NOISE = (NoiseSource, NoiseThenLayer, PlainInside)
+_WEIGHTS = (SparseSource, WeightNoiseSource)
+
+
+@dataclasses.dataclass(frozen=True)
+class SparseSize:
+    """What `to_sparse_size` found.
+
+    Attributes:
+        dense_bytes: Of all weights, zeros included.
+        sparse_bytes: Of all weights, each kernel in the smaller of its two
+            forms.
+    """
+
+    dense_bytes: int
+    sparse_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        """Dense bytes per sparse byte."""
+        if not self.sparse_bytes:
+            return 1.0
+        return self.dense_bytes / self.sparse_bytes
+
+
+def to_sparse_size(model: keras.Model, threshold: float = 3.0) -> SparseSize:
+    """Estimates the bytes of a model's weights if zeros are not stored.
+
+    A kernel counts as a matrix of one row for each input and one column for
+    each unit, in the form of compressed sparse rows:
+
+        bytes = kept * (4 + index) + 4 * (rows + 1)
+        index = 1, 2 or 4, the fewest that number all columns
+
+    or as a dense array, if that is smaller. (The 4 bytes of a float32 value
+    are 2 or 8 for weights of other types.) Biases and all other weights are
+    dense. Nothing is compressed further, and no file format counted.
+
+    Args:
+        model: A built Keras model. Variational layers count as what `prune`
+            makes of them.
+        threshold: Finite float. Largest log alpha of a weight that is kept,
+            in variational layers. Defaults to `3.0`.
+
+    Returns:
+        The two sizes and their ratio.
+
+    Example:
+    ```python
+    to_sparse_size(prune(model)).ratio
+    ```
+    """
+    model = check_source(model)
+    threshold = check_threshold(threshold)
+    dense = sparse = 0
+    counted: set[int] = set()  # Variables seen; shared layers have them once.
+    for kernel in find_kernels(model):
+        value = np.dtype(kernel.layer.variable_dtype).itemsize
+        size = kernel.mean.size * value
+        dense += size
+        sparse += min(size, csr_bytes(kernel.kept(threshold), value))
+        if kernel.log_alpha is None:
+            counted.add(id(kernel.layer.kernel))
+            continue
+        # Of a variational layer, the bias is left besides.
+        counted.update(map(id, kernel.layer.weights))
+        if kernel.layer.use_bias:
+            counted.discard(id(kernel.layer.bias))
+    for layer in _keras.all_layers(model):
+        if isinstance(layer, _NOISE) and not isinstance(layer, _WEIGHTS):
+            continue  # Its own variables; layers inside follow.
+        for variable in _keras.own_variables(layer):
+            if id(variable) not in counted:
+                counted.add(id(variable))
+                dense += _bytes(variable)
+                sparse += _bytes(variable)
+    return SparseSize(dense, sparse)
+
+
+def csr_bytes(kept: BoolArray, value_bytes: int) -> int:
+    """Returns the bytes of a kernel in compressed sparse rows.
+
+    Args:
+        kept: Which weights are stored, in the shape of the kernel. The last
+            axis makes the columns, the others the rows.
+        value_bytes: Bytes of a weight.
+
+    Returns:
+        Bytes of values, column indices and row pointers.
+    """
+    columns: int = kept.shape[-1]
+    rows: int = kept.size // columns
+    index = 1 if columns <= 2**8 else 2 if columns <= 2**16 else 4
+    stored = int(kept.sum()) * (value_bytes + index)
+    return stored + (rows + 1) * _ROW_POINTER_BYTES
+
+
+def _bytes(variable: Any) -> int:
+    size: int = math.prod(variable.shape)
+    return size * int(np.dtype(variable.dtype).itemsize)
