@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callbacks of `fit`."""
 
+from keras_bayesdrop.callbacks.dropout_rate_logger import (
+    DropoutRateLogger as DropoutRateLogger,
+)
+from keras_bayesdrop.callbacks.kl_annealing import KLAnnealing as KLAnnealing
 from keras_bayesdrop.callbacks.uncertainty_monitor import (
     UncertaintyMonitor as UncertaintyMonitor,
 )

@@ -21,11 +21,10 @@ from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import check_positive
 from keras_bayesdrop._validate import check_positive_int
 from keras_bayesdrop._validate import check_rate
-from keras_bayesdrop._validate import invalid
-
-# Squared errors in a unit of loss: log p(y) = -tau / 2 * (y - f)^2 + constant.
-_TIMES_TAU = {"mse": 2.0, "half_mse": 1.0}
-LOSSES = (*_TIMES_TAU, "nll")
+from keras_bayesdrop.regularizers._loss_units import LOSSES
+from keras_bayesdrop.regularizers._loss_units import TIMES_TAU
+from keras_bayesdrop.regularizers._loss_units import check_noise_precision
+from keras_bayesdrop.regularizers._loss_units import loss_per_nat
 
 
 @export("keras_bayesdrop.regularizers.DropoutL2")
@@ -103,26 +102,18 @@ class DropoutL2(keras.regularizers.Regularizer):
         )
         self.loss = check_choice(loss, "loss", LOSSES)
         self.num_outputs = check_positive_int(num_outputs, "num_outputs")
-        self.noise_precision: float | None = None
-        if loss != "nll":
-            self.noise_precision = check_positive(
-                noise_precision, "noise_precision"
-            )
-        elif noise_precision is not None:
-            raise invalid(
-                "noise_precision", noise_precision, "`None` with loss='nll'"
-            )
+        self.noise_precision = check_noise_precision(noise_precision, loss)
 
     @property
     def weight_decay(self) -> float:
         """The factor of `sum(W^2)`: what `keras.regularizers.L2` takes."""
-        kl = _kl_per_example(
-            self.rate, self.length_scale, self.num_train_examples
+        per_nat = loss_per_nat(
+            self.loss,
+            self.noise_precision,
+            self.num_train_examples,
+            self.num_outputs,
         )
-        if self.noise_precision is None:
-            return kl / self.num_outputs
-        times_tau = _TIMES_TAU[self.loss]
-        return times_tau * kl / (self.noise_precision * self.num_outputs)
+        return per_nat * _nats(self.rate, self.length_scale)
 
     def __call__(self, x: Any) -> Any:
         """Returns the penalty for the weights `x`, in float32 or better."""
@@ -189,19 +180,18 @@ def model_precision(
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02157),
           the appendix with the derivation.
     """
-    check_choice(loss, "loss", tuple(_TIMES_TAU))
-    kl = _kl_per_example(
+    check_choice(loss, "loss", tuple(TIMES_TAU))
+    nats = _nats(
         check_rate(rate, below_one=True),
         check_positive(length_scale, "length_scale"),
-        check_positive_int(num_train_examples, "num_train_examples"),
     )
+    examples = check_positive_int(num_train_examples, "num_train_examples")
     decay = check_positive(weight_decay, "weight_decay")
     outputs = check_positive_int(num_outputs, "num_outputs")
-    return _TIMES_TAU[loss] * kl / (decay * outputs)
+    # At precision 1 the decay would be `tau` times what it is.
+    return loss_per_nat(loss, 1.0, examples, outputs) * nats / decay
 
 
-def _kl_per_example(
-    rate: float, length_scale: float, num_train_examples: int
-) -> float:
-    """Returns the factor of `sum(W^2)` in the KL, in nats per example."""
-    return length_scale**2 / (2.0 * (1.0 - rate) * num_train_examples)
+def _nats(rate: float, length_scale: float) -> float:
+    """Returns the factor of `sum(W^2)` in the KL."""
+    return length_scale**2 / (2.0 * (1.0 - rate))

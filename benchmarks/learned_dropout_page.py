@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the figures of `docs/learned_dropout.md` from the committed results.
+
+python benchmarks/learned_dropout_page.py            # rewrite the page
+python benchmarks/learned_dropout_page.py --check    # fail if out of date
+"""
+
+import json
+import pathlib
+import sys
+
+from gpu_page import replaced
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "learned_dropout.md"
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def concrete() -> str:
+    """Returns the rates that concrete dropout learns, and what it costs."""
+    results = json.loads((RESULTS / "concrete.json").read_text())
+    lines = [
+        "| examples (epochs) | rates of layers 2 and 3 | published | epistemic "
+        "| published | aleatoric | published |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in results["rates"]["rows"]:
+        ours, keras, pytorch = row["ours"], row["keras"], row["pytorch"]
+        pairs = [
+            "{1:.2f}, {2:.2f}".format(*each["rates"])
+            for each in (ours, keras, pytorch)
+        ]
+        cells = [
+            f"{row['num_train']} ({row['epochs']})",
+            pairs[0],
+            f"{pairs[1]}; {pairs[2]}",
+        ]
+        for name in ("epistemic", "aleatoric"):
+            cells.append(f"{ours[name]:.2f}")
+            cells.append(f"{keras[name]:.2f}; {pytorch[name]:.2f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "| training step of a layer | against the layer alone |",
+        "|---|---|",
+        *(
+            f"| {what} | {each['concrete_over_plain']:.2f} x |"
+            for what, each in results["cost"].items()
+        ),
+    ]
+    return "\n".join(lines)
+
+
+TABLES = {"concrete": concrete}
+
+
+def main() -> int:
+    """Rewrites or checks the page."""
+    text = new = PAGE.read_text("utf-8")
+    for name, table in TABLES.items():
+        new = replaced(new, name, table())
+    if "--check" in sys.argv[1:]:
+        return int(new != text)
+    PAGE.write_text(new, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the noise has learned, epoch by epoch."""
+
+import collections
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bayesdrop import _keras
+from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._validate import invalid
+from keras_bayesdrop.callbacks import _summaries
+
+_LEVELS = (5, 50, 95)
+
+
+class DropoutRateLogger(keras.callbacks.Callback):
+    """Writes learned dropout rates into the logs of `fit`.
+
+    Per layer, by the names of the layers from the model down to it:
+
+        <path>_rate              rate of `ConcreteDropout` and its like
+        <path>_log_alpha_q05     quantiles of log alpha over the weights or
+        <path>_log_alpha_q50         units of a layer with variational dropout
+        <path>_log_alpha_q95
+        <path>_sparsity          share of log alpha above `threshold`
+
+    `History` and callbacks that stand behind this one in the list (CSVLogger,
+    TensorBoard, ModelCheckpoint) see them.
+
+    Args:
+        threshold: Float. Weights of a larger log alpha count as gone. At the
+            default of 3 the noise is 95% of what a weight does.
+        every: Positive int. Epochs from one look to the next. The last values
+            stand in the logs in between, so that CSVLogger finds them.
+        log_dir: Optional path. Writes event files for TensorBoard, with all
+            of the above and a histogram of log alpha per layer. TensorBoard
+            need not be installed.
+
+    Example:
+    ```python
+    model.fit(
+        x,
+        y,
+        epochs=100,
+        callbacks=[
+            keras_bayesdrop.callbacks.DropoutRateLogger(),
+            keras.callbacks.CSVLogger("training.csv"),
+        ],
+    )
+    ```
+    """
+
+    def __init__(
+        self,
+        threshold: float = 3.0,
+        every: int = 1,
+        log_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.threshold = _check_threshold(threshold)
+        self.every = check_positive_int(every, "every")
+        self.log_dir = None if log_dir is None else os.fspath(log_dir)
+        self._last: dict[str, float] = {}
+        self._writer: Any = None
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Opens the event file, and forgets an earlier training."""
+        self._last = {}
+        if self.log_dir is not None:
+            self._writer = _summaries.open_writer(self.log_dir)
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Looks at the layers and writes what they have learned."""
+        if epoch % self.every == 0 or not self._last:
+            self._last = self.measure()
+            if self._writer is not None:
+                self._write(epoch)
+        if logs is not None:
+            logs.update(self._last)
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Closes the event file."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def measure(self) -> dict[str, float]:
+        """Returns what the logs would get now."""
+        found: dict[str, float] = {}
+        for path, layer in _paths(self.model):
+            # A fixed rate, as that of Keras' dropout, is no news.
+            if getattr(layer, "kl_weight", None) is not None:
+                rate = getattr(layer, "rate", None)
+                if rate is not None:
+                    found[f"{path}_rate"] = float(rate)
+            values = _log_alpha(layer)
+            if values is not None:
+                # Values as they are, none in between: some may be infinite.
+                quantiles = np.percentile(
+                    values, _LEVELS, method="inverted_cdf"
+                )
+                for level, value in zip(_LEVELS, quantiles, strict=True):
+                    found[f"{path}_log_alpha_q{level:02d}"] = float(value)
+                gone = np.mean(values > self.threshold)
+                found[f"{path}_sparsity"] = float(gone)
+        return found
+
+    def _write(self, epoch: int) -> None:
+        for name, value in self._last.items():
+            _summaries.scalar(self._writer, name, value, epoch)
+        for path, layer in _paths(self.model):
+            values = _log_alpha(layer)
+            if values is not None:
+                name = f"{path}_log_alpha"
+                _summaries.histogram(self._writer, name, values, epoch)
+        self._writer.flush()
+
+
+def _paths(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yields every layer below a model once, with the shortest path to it."""
+    seen = {id(model)}
+    queue = collections.deque([("", model)])
+    while queue:
+        prefix, parent = queue.popleft()
+        for layer in _keras.sublayers(parent):
+            if id(layer) not in seen:
+                seen.add(id(layer))
+                path = prefix + layer.name
+                yield path, layer
+                queue.append((path + "/", layer))
+
+
+def _log_alpha(layer: Any) -> np.ndarray | None:
+    """Returns the log alpha of a built layer, flat, if it has one."""
+    method = getattr(layer, "log_alpha", None)
+    if not callable(method) or not getattr(layer, "built", False):
+        return None
+    values = keras.ops.convert_to_numpy(method())
+    return np.ravel(values).astype("float64")
+
+
+def _check_threshold(threshold: Any) -> float:
+    """Returns the threshold as a float; any number will do."""
+    if isinstance(threshold, (bool, str)) or np.ndim(threshold):
+        raise invalid("threshold", threshold, "a float")
+    try:
+        value = float(threshold)
+    except (TypeError, ValueError):
+        raise invalid("threshold", threshold, "a float") from None
+    if not np.isfinite(value):
+        raise invalid("threshold", threshold, "a finite float")
+    return value

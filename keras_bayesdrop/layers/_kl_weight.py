@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What layers with a KL divergence share: its place in the loss, its weight.
+
+    loss = data + kl_weight * c / (N * D) * KL
+
+with `N` training examples, `D` outputs, and `c` as in `DropoutL2`: 1 for a
+loss in nats, `2 / tau` for the squared error.
+
+The penalty is the regularizer of one variable, so it counts as those of Keras
+do: once, however often the layer is called; in `fit` and `evaluate`; whatever
+the batch size; divided among the replicas of a `tf.distribute` strategy. What
+`add_loss` collects in `call` would count a shared layer twice, and is mixed up
+between replicas that wait for each other inside the model.
+"""
+
+from typing import Any
+
+import keras
+
+from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop.regularizers._loss_units import LOSSES
+from keras_bayesdrop.regularizers._loss_units import check_noise_precision
+from keras_bayesdrop.regularizers._loss_units import loss_per_nat
+
+
+class KLLayer:
+    """Mixin of a `keras.layers.Layer` whose parameters have a posterior.
+
+    The layer calls `_init_kl` in its `__init__`, `_make_kl_weight` in `build`,
+    and gives one trainable variable `regularizer=self._kl_penalty`.
+    """
+
+    kl_weight: Any = None  # scalar float32 variable, made by `build`
+
+    def kl_divergence(self) -> Any:
+        """Returns KL(posterior || prior) in nats, a scalar, without weight."""
+        raise NotImplementedError
+
+    def _init_kl(
+        self,
+        num_train_examples: int,
+        loss: str = "nll",
+        noise_precision: float | None = None,
+        num_outputs: int = 1,
+    ) -> None:
+        """Checks and keeps the arguments; see `DropoutL2` for them."""
+        self.num_train_examples = check_positive_int(
+            num_train_examples, "num_train_examples"
+        )
+        self.loss = check_choice(loss, "loss", LOSSES)
+        self.noise_precision = check_noise_precision(noise_precision, loss)
+        self.num_outputs = check_positive_int(num_outputs, "num_outputs")
+
+    def _kl_config(self) -> dict[str, Any]:
+        """Returns the arguments of `_init_kl`."""
+        return {
+            "num_train_examples": self.num_train_examples,
+            "loss": self.loss,
+            "noise_precision": self.noise_precision,
+            "num_outputs": self.num_outputs,
+        }
+
+    def _make_kl_weight(self) -> None:
+        """Makes `kl_weight`, a variable so that callbacks can change it."""
+        self.kl_weight = self.add_weight(  # type: ignore[attr-defined]
+            name="kl_weight",
+            shape=(),
+            initializer="ones",
+            trainable=False,
+            dtype="float32",
+            autocast=False,
+        )
+
+    @property
+    def _kl_penalty(self) -> keras.regularizers.Regularizer:
+        """The regularizer that stands for the KL in the loss."""
+        return _KLPenalty(self)
+
+
+class _KLPenalty(keras.regularizers.Regularizer):
+    """What the KL of a layer adds to the loss.
+
+    Args:
+        layer: The layer. Of the variable that the penalty is called with,
+            nothing is needed.
+    """
+
+    def __init__(self, layer: KLLayer) -> None:
+        self._layer = layer
+
+    def __call__(self, x: Any) -> Any:
+        """Returns the penalty, a scalar in float32."""
+        layer = self._layer
+        per_nat = loss_per_nat(
+            layer.loss,
+            layer.noise_precision,
+            layer.num_train_examples,
+            layer.num_outputs,
+        )
+        kl = keras.ops.cast(layer.kl_divergence(), "float32")
+        return layer.kl_weight * (per_nat * kl)
