@@ -173,7 +173,10 @@ class Draws:
         block = tf.cast(self.num_samples, tf.int64)
         spec = _output_spec(noise, x)
         outputs = tf.map_fn(
-            run_sample if self.shared else run_row,
+            # Nothing here depends on values, so there is nothing to convert.
+            tf.autograph.experimental.do_not_convert(
+                run_sample if self.shared else run_row
+            ),
             tf.range(block if self.shared else block * rows),
             fn_output_signature=spec,
             parallel_iterations=_DRAWS_AT_ONCE,
@@ -235,7 +238,9 @@ def _without_groups(x: tf.Tensor, groups: int) -> tf.Tensor:
 def _output_spec(noise: WeightNoise, x: tf.Tensor) -> tf.TensorSpec:
     """Returns what the layer makes of a batch, without computing it."""
     given = tf.TensorSpec([None, *x.shape[1:]], x.dtype)
-    made = tf.function(noise.expected).get_concrete_function(given)
+    made = tf.function(noise.expected, autograph=False).get_concrete_function(
+        given
+    )
     shape = made.structured_outputs.shape
     return tf.TensorSpec([None, *shape[1:]], made.structured_outputs.dtype)
 

@@ -99,19 +99,20 @@ class LearnedGaussian(_Learned):
 
     def op_settings(self) -> tuple[Any, Any] | None:
         """Returns no threshold, and the standard deviation if it is one."""
-        stddev = self._stddev()
+        stddev = self.stddev()
         return (0, stddev) if stddev.shape.rank == 0 else None
 
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Multiplies by `1 + sqrt(alpha) * z`."""
-        return perturb(x, words, self._stddev())
+        return perturb(x, words, self.stddev())
 
     def describe(self) -> str:
         """Returns the family and its mean variance at the moment."""
-        alpha = float(tf.reduce_mean(tf.square(self._stddev())))
+        alpha = float(tf.reduce_mean(tf.square(self.stddev())))
         return f"Gaussian, learned alpha {alpha:.3g}"
 
-    def _stddev(self) -> tf.Tensor:
+    def stddev(self) -> tf.Tensor:
+        """Returns the standard deviation of the factor."""
         return tf.convert_to_tensor(self.source().noise_stddev())  # type: ignore[union-attr]
 
 

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions with learned Gaussian noise on their weights."""
+
+from typing import Any
+
+import keras
+
+from keras_bayesdrop._export import export
+from keras_bayesdrop._validate import invalid
+from keras_bayesdrop.layers._variational import VariationalKernel
+
+
+class _VariationalConv(VariationalKernel):
+    """What the convolutions share; a mixin of those of Keras."""
+
+    # Of the layer of Keras.
+    filters: int
+    kernel_size: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: str
+    dilation_rate: tuple[int, ...]
+    data_format: str
+    groups: int
+    use_bias: bool
+    bias: Any
+    activation: Any
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        num_train_examples: int,
+        parametrization: str = "additive",
+        prior: Any = "log_uniform",
+        kl: str | None = None,
+        alpha: str | None = None,
+        log_alpha_limit: float | None = None,
+        train_threshold: float | None = None,
+        noise_initializer: Any = None,
+        loss: str = "nll",
+        noise_precision: float | None = None,
+        num_outputs: int = 1,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(filters, kernel_size, **kwargs)  # type: ignore[call-arg]
+        self._init_kl(num_train_examples, loss, noise_precision, num_outputs)
+        self._init_posterior(
+            parametrization,
+            prior,
+            kl,
+            alpha,
+            log_alpha_limit,
+            train_threshold,
+            noise_initializer,
+            seed,
+        )
+        if parametrization == "correlated" and self.groups > 1:
+            raise invalid(
+                "groups", self.groups, "1 with parametrization='correlated'"
+            )
+
+    @property
+    def _input_axis(self) -> int:  # type: ignore[override]
+        return -1 if self.data_format == "channels_last" else 1
+
+    def _linear(self, x: Any, kernel: Any) -> Any:
+        padding = self.padding
+        if padding == "causal":
+            padding = "valid"
+            before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
+            pads = [[0, 0], [before, 0], [0, 0]]
+            if self.data_format == "channels_first":
+                pads = [[0, 0], [0, 0], [before, 0]]
+            x = keras.ops.pad(x, pads)
+        return keras.ops.conv(
+            x,
+            kernel,
+            strides=list(self.strides),
+            padding=padding,
+            dilation_rate=self.dilation_rate,
+            data_format=self.data_format,
+        )
+
+    def _finish(self, outputs: Any) -> Any:
+        if self.use_bias:
+            shape = [1] * len(outputs.shape)
+            shape[self._input_axis] = self.filters
+            bias = keras.ops.reshape(self.bias, shape)
+            outputs = outputs + keras.ops.cast(bias, outputs.dtype)
+        return outputs if self.activation is None else self.activation(outputs)
+
+
+@export("keras_bayesdrop.layers.VariationalConv1D")
+class VariationalConv1D(_VariationalConv, keras.layers.Conv1D):
+    """A `Conv1D` layer whose weights are Gaussian, with learned variances.
+
+    See `VariationalConv2D`, which is the same in two dimensions. Padding may
+    be `"causal"`.
+
+    Args:
+        filters: Positive int. Number of output channels.
+        kernel_size: Int or tuple of one int. Width of the window.
+        num_train_examples: Positive int. Number of training examples.
+        parametrization: As in `VariationalDense`.
+        prior: As in `VariationalDense`.
+        kl: As in `VariationalDense`.
+        alpha: As in `VariationalDense`.
+        log_alpha_limit: As in `VariationalDense`.
+        train_threshold: As in `VariationalDense`.
+        noise_initializer: As in `VariationalDense`.
+        loss: As in `VariationalDense`.
+        noise_precision: As in `VariationalDense`.
+        num_outputs: As in `VariationalDense`.
+        seed: As in `VariationalDense`.
+        **kwargs: Passed to `keras.layers.Conv1D`, e.g. `strides`, `padding`,
+            `dilation_rate`, `groups`, `activation` and `use_bias`.
+
+    Call arguments:
+        inputs: Tensor of rank 3.
+        training: Bool or `None`. Whether to draw the outputs.
+
+    Example:
+    ```python
+    layer = keras_bayesdrop.layers.VariationalConv1D(
+        32, 5, num_train_examples=len(x), padding="causal", activation="relu"
+    )
+    ```
+
+    References:
+        - [Molchanov et al., 2017](https://arxiv.org/abs/1701.05369).
+    """
+
+    def plain_layer(self) -> keras.layers.Layer:
+        """Returns the `Conv1D` layer without noise, not built."""
+        return keras.layers.Conv1D.from_config(
+            keras.layers.Conv1D.get_config(self)
+        )
+
+
+@export("keras_bayesdrop.layers.VariationalConv2D")
+class VariationalConv2D(_VariationalConv, keras.layers.Conv2D):
+    """A `Conv2D` layer whose weights are Gaussian, with learned variances.
+
+        y = activation(conv(x, w) + bias),    w = theta + sigma * e
+
+    In training every output is drawn by itself:
+
+        y ~ N(conv(x, theta), conv(x^2, sigma^2))
+
+    Outputs at different positions share their weights, and so would not be
+    independent if the weights were drawn: mean and variance of each output are
+    right, the covariances are left out (Molchanov et al., 2017, do the same).
+    `predict_with_uncertainty` draws the weights, and is exact.
+
+    Everything else is as in `VariationalDense`. A row is an input channel of
+    the kernel. With `parametrization="correlated"` an example has one factor
+    for each channel at all positions.
+
+    Args:
+        filters: Positive int. Number of output channels.
+        kernel_size: Int or tuple of two ints. Size of the window.
+        num_train_examples: Positive int. Number of training examples.
+        parametrization: As in `VariationalDense`.
+        prior: As in `VariationalDense`.
+        kl: As in `VariationalDense`.
+        alpha: As in `VariationalDense`.
+        log_alpha_limit: As in `VariationalDense`.
+        train_threshold: As in `VariationalDense`.
+        noise_initializer: As in `VariationalDense`.
+        loss: As in `VariationalDense`.
+        noise_precision: As in `VariationalDense`.
+        num_outputs: As in `VariationalDense`.
+        seed: As in `VariationalDense`.
+        **kwargs: Passed to `keras.layers.Conv2D`, e.g. `strides`, `padding`,
+            `dilation_rate`, `groups`, `activation` and `use_bias`.
+
+    Call arguments:
+        inputs: Tensor of rank 4.
+        training: Bool or `None`. Whether to draw the outputs.
+
+    Example:
+    ```python
+    layer = keras_bayesdrop.layers.VariationalConv2D(
+        20, 5, num_train_examples=len(x), activation="relu"
+    )
+    ```
+
+    References:
+        - [Molchanov et al., 2017](https://arxiv.org/abs/1701.05369).
+    """
+
+    def plain_layer(self) -> keras.layers.Layer:
+        """Returns the `Conv2D` layer without noise, not built."""
+        return keras.layers.Conv2D.from_config(
+            keras.layers.Conv2D.get_config(self)
+        )

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A dense layer with learned Gaussian noise on its weights."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bayesdrop._export import export
+from keras_bayesdrop._rng import words_to_normal
+from keras_bayesdrop.layers._variational import VariationalKernel
+
+
+@export("keras_bayesdrop.layers.VariationalDense")
+class VariationalDense(VariationalKernel, keras.layers.Dense):
+    """A `Dense` layer whose weights are Gaussian, with learned variances.
+
+        y = activation(x @ w + bias),    w = theta + sigma * e,    e ~ N(0, 1)
+
+    In training each output is drawn by itself, given its input, which has less
+    variance than to draw the weights (local reparametrisation):
+
+        y ~ N(x @ theta, x^2 @ sigma^2)
+
+    `predict_with_uncertainty` draws the weights: a sample is one function.
+    Elsewhere (`predict`, `evaluate`, a plain call) the weights are `theta`.
+
+    Added to the loss is `kl_weight * c / (N * D) * KL(q || prior)`, the sum
+    over all weights, with `N` training examples, and `D` and `c` by the loss as
+    in `DropoutL2` (both 1 for a log-likelihood in nats). Weights of large
+
+        alpha = sigma^2 / theta^2
+
+    are noise only, and `keras_bayesdrop.sparsity.prune` removes them.
+
+    **Parametrisations.** `"additive"` learns `theta` and `log sigma^2` of each
+    weight (Molchanov et al., 2017): what makes networks sparse.
+    `"multiplicative"` learns `theta` and `log alpha` (Kingma et al., 2015), for
+    each weight, for each row of the kernel, or for the layer. They are not the
+    same: `theta = 0` is an optimum of the first that the second does not have
+    (Hron et al., 2017, section 4).
+
+    `"correlated"` has one factor for all weights of an input unit, as dropout
+    has, `w[i, j] = theta[i, j] * s[i]` with `s[i] ~ N(1, alpha[i])`. Its `q`
+    has mass only along the directions that `theta` defines, a set of measure
+    zero. Hence its KL from the log-uniform prior, and from any prior with a
+    density over the weights, is infinite whatever `theta` is, and `q` is no
+    approximation of their posterior (Hron et al., 2017, section 3). The KL
+    here is the other reading of that section: the prior is one of the factors
+    `s[i]`, with a term for each row. `theta` are then parameters of the model
+    that nothing regularises, and many of them can overfit.
+
+    **Priors.** The log-uniform prior is improper, and so is the posterior
+    (Hron et al., 2017, proposition 1): what is learned is a penalised maximum
+    likelihood estimate, and a warning says so once a process. Use it to make
+    networks sparse; for uncertainty use a proper prior.
+
+    Args:
+        units: Positive int. Number of outputs.
+        num_train_examples: Positive int. Number of training examples `N`.
+        parametrization: `"additive"`, `"multiplicative"` or `"correlated"`.
+            Defaults to `"additive"`.
+        prior: Name or instance of a prior of
+            `keras_bayesdrop.weight_priors`. Defaults to `"log_uniform"`.
+        kl: How the KL of the log-uniform prior is computed: `"exact"`, or the
+            approximations `"molchanov"` and `"kingma"` (which keeps
+            `alpha <= 1`, where it holds). Defaults to `"exact"`; must be `None`
+            with other priors.
+        alpha: What has a noise of its own: `"weight"`, `"row"` (the weights of
+            an input unit) or `"layer"`. Defaults to `"weight"`, the only choice
+            of `"additive"`; to `"row"` if correlated.
+        log_alpha_limit: Positive float or `None`. With the log-uniform prior
+            `log alpha` is clipped to plus or minus this; the code of Molchanov
+            et al. has 8. A gradient that leads back inside is passed on, which
+            a plain clip would lose. Nothing here needs a limit, and it costs
+            time. Defaults to `None`.
+        train_threshold: Float or `None`. In training the mean of a weight is
+            taken as zero while its `log alpha` is above this: the data do not
+            pull at weights that pruning will remove, and more of them stay
+            removed. The code of Molchanov et al. has 3. Not for correlated
+            noise. Defaults to `None`.
+        noise_initializer: Initializer of `log sigma^2` if additive, which
+            defaults to -10 as published; else of `log alpha`, which defaults to
+            -3, a noise of 22%.
+        loss: `"nll"`, `"mse"` or `"half_mse"`. Defaults to `"nll"`.
+        noise_precision: Positive float. Inverse variance of the observation
+            noise, for the last two. Must be `None` if `loss="nll"`.
+        num_outputs: Positive int. Number `D` of values per example that the
+            loss averages over. Defaults to `1`.
+        seed: Optional int. Makes the noise of training reproducible.
+        **kwargs: Passed to `keras.layers.Dense`, e.g. `activation`,
+            `use_bias`, `kernel_initializer` and `name`.
+
+    Call arguments:
+        inputs: Tensor [batch, ..., features].
+        training: Bool or `None`. Whether to draw the outputs.
+
+    Attributes:
+        kl_weight: Scalar variable, 1 to begin with, not trained. Raise it from
+            0 over the first epochs, or `KLAnnealing` does.
+
+    Example:
+    ```python
+    layers = keras_bayesdrop.layers
+    model = keras.Sequential([
+        layers.VariationalDense(300, len(x), activation="relu"),
+        layers.VariationalDense(10, len(x), activation="softmax"),
+    ])
+    model.compile("adam", "sparse_categorical_crossentropy")
+    model.fit(x, y, epochs=100)
+    small = keras_bayesdrop.sparsity.prune(model)
+    ```
+
+    References:
+        - [Kingma et al., 2015](https://arxiv.org/abs/1506.02557).
+        - [Molchanov et al., 2017](https://arxiv.org/abs/1701.05369).
+        - [Hron et al., 2017](https://arxiv.org/abs/1711.02989).
+    """
+
+    _input_axis = -1
+
+    def __init__(
+        self,
+        units: int,
+        num_train_examples: int,
+        parametrization: str = "additive",
+        prior: Any = "log_uniform",
+        kl: str | None = None,
+        alpha: str | None = None,
+        log_alpha_limit: float | None = None,
+        train_threshold: float | None = None,
+        noise_initializer: Any = None,
+        loss: str = "nll",
+        noise_precision: float | None = None,
+        num_outputs: int = 1,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(units, **kwargs)
+        self._init_kl(num_train_examples, loss, noise_precision, num_outputs)
+        self._init_posterior(
+            parametrization,
+            prior,
+            kl,
+            alpha,
+            log_alpha_limit,
+            train_threshold,
+            noise_initializer,
+            seed,
+        )
+
+    def row_units(self, x: tf.Tensor) -> int | None:
+        """Returns how many words a row takes, if all its outputs are apart.
+
+        Along other axes the outputs of a row share weights.
+        """
+        if x.shape.rank != 2:
+            return None
+        correlated = self.parametrization == "correlated"
+        return int(self.kernel.shape[0] if correlated else self.units)
+
+    def call_rows(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        """Draws the outputs of every row and sample on their own."""
+        draw = words_to_normal(words, self._wide)
+        if self.parametrization != "correlated":
+            return self._draw_outputs(x, self.mean_kernel(), lambda mean: draw)
+        scale = self._scale()
+        if self.alpha == "row":
+            scale = scale[:, 0]
+        noisy = keras.ops.cast(x, self._wide) * (1.0 + scale * draw)
+        return self._apply(noisy, self.mean_kernel())
+
+    def plain_layer(self) -> keras.layers.Layer:
+        """Returns the `Dense` layer without noise, not built."""
+        return keras.layers.Dense.from_config(
+            keras.layers.Dense.get_config(self)
+        )
+
+    def _linear(self, x: Any, kernel: Any) -> Any:
+        return keras.ops.matmul(x, kernel)
+
+    def _finish(self, outputs: Any) -> Any:
+        if self.use_bias:
+            outputs = outputs + keras.ops.cast(self.bias, outputs.dtype)
+        return outputs if self.activation is None else self.activation(outputs)
