@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dropout that is also on at prediction, and its two kinds of noise."""
+"""Dropout that is also on at prediction, with noise of any family."""
 
 import math
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import check_noise_shape
-from keras_bayesdrop._validate import check_rate
 from keras_bayesdrop.errors import BayesdropError
-
-NOISES = ("bernoulli", "gaussian")
+from keras_bayesdrop.layers._noise_argument import check_noise
+from keras_bayesdrop.layers._noise_argument import draw_factor
+from keras_bayesdrop.layers._noise_argument import noise_config
+from keras_bayesdrop.noise import Multiplicative
 
 
 @export("keras_bayesdrop.layers.MCDropout")
@@ -29,6 +29,20 @@ class MCDropout(keras.layers.Dropout):
 
         y = x * (1 + s * e),    e ~ N(0, 1),    s^2 = rate / (1 - rate)
 
+    Any other family of `keras_bayesdrop.noise` is scaled to mean one:
+
+        y = x * xi / E[xi]
+
+    By name it has the parameters below, and no rate. Its strength is that of
+    dropout of the rate beside it, which has the same `Var[xi] / E[xi]^2`.
+
+        "rayleigh"          Rayleigh()                          0.21
+        "inverse_nakagami"  InverseNakagami(3, 3)               0.12
+        "half_cauchy"       HalfCauchy(), divided by its median  -
+        "beta"              Beta(0.5, 0.5)                      0.33
+        "uniform"           Uniform(0, 1)                       0.25
+        "log_normal"        LogNormal(0, 0.5)                   0.22
+
     The layer decides inside `call`, whatever `training` says, so that `fit`,
     `predict`, `evaluate` and a plain call of the model all drop, and layers
     such as `BatchNormalization` beside it stay in inference mode. The mean of
@@ -41,8 +55,10 @@ class MCDropout(keras.layers.Dropout):
 
     Args:
         rate: Float in `[0, 1]`. Probability of dropping a unit, not of keeping
-            it. Must be below one for Gaussian noise.
-        noise: `"bernoulli"` or `"gaussian"`. Defaults to `"bernoulli"`.
+            it. Must be below one for Gaussian noise, and `None` for noise
+            that has no rate.
+        noise: Name of a family, or an instance such as
+            `keras_bayesdrop.noise.Beta(2.0, 1.0)`. Defaults to `"bernoulli"`.
         noise_shape: Optional tuple with an entry for each axis of the inputs,
             the batch axis among them. An axis of size 1 shares its noise, and
             `None` stands for the size of the inputs. With
@@ -69,33 +85,37 @@ class MCDropout(keras.layers.Dropout):
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).
         - [Srivastava et al., 2014](https://jmlr.org/papers/v15/srivastava14a.html),
           section 10, for the Gaussian noise.
+        - [Nalisnick et al., 2019](https://arxiv.org/abs/1810.04045), for the
+          prior that each family induces on the weights.
     """
 
     def __init__(
         self,
-        rate: float,
-        noise: str = "bernoulli",
+        rate: float | None = None,
+        noise: str | Multiplicative = "bernoulli",
         noise_shape: Sequence[int | None] | None = None,
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        check_choice(noise, "noise", NOISES)
+        rate, noise = check_noise(rate, noise)
         super().__init__(
-            check_rate(rate, below_one=noise == "gaussian"),
+            # Keras asks for a rate, and makes no seed generator at rate 0.
+            0.5 if rate is None else rate,
             noise_shape=check_noise_shape(noise_shape),
             seed=seed,
             **kwargs,
         )
+        self.rate = rate
         self.noise = noise
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         """Applies fresh noise to `inputs`, whatever `training` says."""
         if self.rate == 0:
             return inputs
-        apply = drop if self.noise == "bernoulli" else perturb
-        return apply(
+        return apply_noise(
             inputs,
             self.rate,
+            self.noise,
             noise_sizes(inputs, self.noise_shape),
             self.seed_generator,
             self.compute_dtype,
@@ -103,7 +123,7 @@ class MCDropout(keras.layers.Dropout):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        return {**super().get_config(), "noise": self.noise}
+        return {**super().get_config(), "noise": noise_config(self.noise)}
 
 
 def noise_sizes(
@@ -137,6 +157,35 @@ def noise_sizes(
         size if wanted is None else wanted
         for wanted, size in zip(noise_shape, sizes, strict=True)
     )
+
+
+def apply_noise(
+    inputs: Any,
+    rate: Any,
+    noise: str | Multiplicative,
+    sizes: Sequence[Any],
+    seed: Any,
+    dtype: str,
+) -> Any:
+    """Applies fresh noise to `inputs`, in float32 or better.
+
+    Args:
+        inputs: Tensor.
+        rate: Above zero, or `None` if the noise has none.
+        noise: `"bernoulli"`, `"gaussian"`, or noise of another family.
+        sizes: Shape of the noise, which broadcasts against `inputs`.
+        seed: The `keras.random.SeedGenerator` to draw from.
+        dtype: Dtype of the result.
+
+    Returns:
+        A tensor in the shape of `inputs`.
+    """
+    if isinstance(noise, str):
+        apply = drop if noise == "bernoulli" else perturb
+        return apply(inputs, rate, sizes, seed, dtype)
+    wide = keras.backend.result_type(dtype, "float32")
+    factor = draw_factor(noise, sizes, seed, wide)
+    return keras.ops.cast(keras.ops.cast(inputs, wide) * factor, dtype)
 
 
 def drop(

@@ -7,14 +7,25 @@ import keras
 
 from keras_bayesdrop._export import export
 from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_rate
-from keras_bayesdrop.layers.mc_dropout import drop
+from keras_bayesdrop.layers._noise_argument import check_noise
+from keras_bayesdrop.layers._noise_argument import noise_config
+from keras_bayesdrop.layers.mc_dropout import apply_noise
+from keras_bayesdrop.noise import Multiplicative
 
 DATA_FORMATS = ("channels_first", "channels_last")
 
 
 class _AlwaysDropsMaps(keras.layers.Layer):
-    """What the three layers share: their `call` and their config."""
+    """What the three layers share: their noise, `call` and config."""
+
+    def __init__(
+        self, rate: Any, noise: Any, seed: int | None, **kwargs: Any
+    ) -> None:
+        rate, noise = check_noise(rate, noise)
+        # Keras asks for a rate, and makes no seed generator at rate 0.
+        super().__init__(0.5 if rate is None else rate, seed=seed, **kwargs)
+        self.rate = rate
+        self.noise = noise
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         """Drops maps of `inputs`, whatever `training` says."""
@@ -27,8 +38,13 @@ class _AlwaysDropsMaps(keras.layers.Layer):
             size if axis in (0, channels) else 1
             for axis, size in enumerate(shape)
         ]
-        return drop(
-            inputs, self.rate, sizes, self.seed_generator, self.compute_dtype
+        return apply_noise(
+            inputs,
+            self.rate,
+            self.noise,
+            sizes,
+            self.seed_generator,
+            self.compute_dtype,
         )
 
     def get_config(self) -> dict[str, Any]:
@@ -38,7 +54,8 @@ class _AlwaysDropsMaps(keras.layers.Layer):
         `"mixed_float16"` into `"float32"` in a saved model.
         """
         policy = keras.dtype_policies.serialize(self.dtype_policy)
-        return {**super().get_config(), "dtype": policy}
+        noise = noise_config(self.noise)
+        return {**super().get_config(), "dtype": policy, "noise": noise}
 
 
 @export("keras_bayesdrop.layers.MCSpatialDropout1D")
@@ -51,8 +68,10 @@ class MCSpatialDropout1D(_AlwaysDropsMaps, keras.layers.SpatialDropout1D):
         keep ~ Bernoulli(1 - rate)
 
     Args:
-        rate: Float in `[0, 1]`. Probability of dropping a channel.
+        rate: Float in `[0, 1]`. Probability of dropping a channel; `None` for
+            noise that has no rate.
         seed: Optional int. Makes the sequence of masks reproducible.
+        noise: As in `MCDropout`. Defaults to `"bernoulli"`.
         **kwargs: Passed to `keras.layers.SpatialDropout1D`: `name`, `dtype`.
 
     Call arguments:
@@ -71,9 +90,13 @@ class MCSpatialDropout1D(_AlwaysDropsMaps, keras.layers.SpatialDropout1D):
     """
 
     def __init__(
-        self, rate: float, seed: int | None = None, **kwargs: Any
+        self,
+        rate: float | None = None,
+        seed: int | None = None,
+        noise: str | Multiplicative = "bernoulli",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(check_rate(rate), seed=seed, **kwargs)
+        super().__init__(rate, noise, seed, **kwargs)
 
 
 @export("keras_bayesdrop.layers.MCSpatialDropout2D")
@@ -86,10 +109,12 @@ class MCSpatialDropout2D(_AlwaysDropsMaps, keras.layers.SpatialDropout2D):
         keep ~ Bernoulli(1 - rate)
 
     Args:
-        rate: Float in `[0, 1]`. Probability of dropping a map.
+        rate: Float in `[0, 1]`. Probability of dropping a map; `None` for
+            noise that has no rate.
         data_format: `"channels_last"` or `"channels_first"`. Defaults to
             `keras.config.image_data_format()`.
         seed: Optional int. Makes the sequence of masks reproducible.
+        noise: As in `MCDropout`. Defaults to `"bernoulli"`.
         **kwargs: Passed to `keras.layers.SpatialDropout2D`: `name`, `dtype`.
 
     Call arguments:
@@ -111,16 +136,15 @@ class MCSpatialDropout2D(_AlwaysDropsMaps, keras.layers.SpatialDropout2D):
 
     def __init__(
         self,
-        rate: float,
+        rate: float | None = None,
         data_format: str | None = None,
         seed: int | None = None,
+        noise: str | Multiplicative = "bernoulli",
         **kwargs: Any,
     ) -> None:
         if data_format is not None:
             check_choice(data_format, "data_format", DATA_FORMATS)
-        super().__init__(
-            check_rate(rate), data_format=data_format, seed=seed, **kwargs
-        )
+        super().__init__(rate, noise, seed, data_format=data_format, **kwargs)
 
 
 @export("keras_bayesdrop.layers.MCSpatialDropout3D")
@@ -133,10 +157,12 @@ class MCSpatialDropout3D(_AlwaysDropsMaps, keras.layers.SpatialDropout3D):
         keep ~ Bernoulli(1 - rate)
 
     Args:
-        rate: Float in `[0, 1]`. Probability of dropping a map.
+        rate: Float in `[0, 1]`. Probability of dropping a map; `None` for
+            noise that has no rate.
         data_format: `"channels_last"` or `"channels_first"`. Defaults to
             `keras.config.image_data_format()`.
         seed: Optional int. Makes the sequence of masks reproducible.
+        noise: As in `MCDropout`. Defaults to `"bernoulli"`.
         **kwargs: Passed to `keras.layers.SpatialDropout3D`: `name`, `dtype`.
 
     Call arguments:
@@ -158,13 +184,12 @@ class MCSpatialDropout3D(_AlwaysDropsMaps, keras.layers.SpatialDropout3D):
 
     def __init__(
         self,
-        rate: float,
+        rate: float | None = None,
         data_format: str | None = None,
         seed: int | None = None,
+        noise: str | Multiplicative = "bernoulli",
         **kwargs: Any,
     ) -> None:
         if data_format is not None:
             check_choice(data_format, "data_format", DATA_FORMATS)
-        super().__init__(
-            check_rate(rate), data_format=data_format, seed=seed, **kwargs
-        )
+        super().__init__(rate, noise, seed, data_format=data_format, **kwargs)

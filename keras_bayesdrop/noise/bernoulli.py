@@ -2,22 +2,35 @@
 """Bernoulli noise: dropout with inverted scaling."""
 
 import dataclasses
+import math
 from typing import Any
 from typing import ClassVar
 
+import keras
 import tensorflow as tf
 
 from keras_bayesdrop._rng import rate_to_scale
 from keras_bayesdrop._rng import rate_to_threshold
-from keras_bayesdrop.noise.base import Noise
+from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._validate import check_rate
+from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.base import as_scalar
+from keras_bayesdrop.noise.induced import SpikeAndSlab
+from keras_bayesdrop.noise.multiplicative import Multiplicative
+from keras_bayesdrop.noise.multiplicative import keep
 
 
+@register
 @dataclasses.dataclass(frozen=True)
-class Bernoulli(Noise):
+class Bernoulli(Multiplicative):
     """Drops a unit with probability `rate` and rescales those that stay.
 
         y = x * keep / (1 - rate),    keep ~ Bernoulli(1 - rate)
+
+    The noise `xi` is `keep`, and so is its square. A weight times it has a
+    spike-and-slab distribution:
+
+        p(w) = rate * delta(w) + (1 - rate) * N(w; 0, sigma0^2)
 
     Attributes:
         rate: Float in `[0, 1]`. At 1 everything is dropped.
@@ -26,10 +39,29 @@ class Bernoulli(Noise):
     rate: float
     kind: ClassVar[str] = "bernoulli"
 
+    def __post_init__(self) -> None:
+        """Checks the rate."""
+        keep(self, rate=check_rate(self.rate))
+
     @property
     def active(self) -> bool:
         """Whether anything can be dropped."""
         return self.rate > 0
+
+    @property
+    def mean(self) -> float:
+        """`1 - rate`."""
+        return 1.0 - self.rate
+
+    @property
+    def variance(self) -> float:
+        """`rate * (1 - rate)`."""
+        return self.rate * (1.0 - self.rate)
+
+    @property
+    def normalizer(self) -> float:
+        """`1 - rate`; 1 where that is 0, since everything is dropped."""
+        return 1.0 - self.rate if self.rate < 1 else 1.0
 
     @property
     def threshold(self) -> int:
@@ -44,6 +76,37 @@ class Bernoulli(Noise):
     def op_settings(self) -> tuple[int, float]:
         """Returns the threshold and the scale."""
         return self.threshold, self.scale
+
+    def quantile(self, u: Any) -> Any:
+        """Returns 0 below the rate and 1 from there on."""
+        return keras.ops.cast(u >= self.rate, u.dtype)
+
+    def from_words(self, words: tf.Tensor) -> tf.Tensor:
+        """Returns 1.0 for words that are kept, in float64."""
+        kept = words >= as_scalar(self.threshold, tf.uint32)
+        # The last word reaches every threshold.
+        return tf.cast(kept, tf.float64) * (self.rate < 1)
+
+    def log_prob(self, value: Any) -> tf.Tensor:
+        """Returns the log-probability of 0 or 1."""
+        x = tf.convert_to_tensor(value)
+        probabilities = tf.constant([self.rate, 1.0 - self.rate], x.dtype)
+        log_drop, log_keep = tf.unstack(tf.math.log(probabilities))
+        log_other = tf.where(x == 0, log_drop, -math.inf)
+        return tf.where(x == 1, log_keep, log_other)
+
+    def variance_prior(self, dtype: str = "float32") -> Any:
+        """Returns the Bernoulli distribution of `xi^2`."""
+        import tensorflow_probability as tfp
+
+        probability = tf.constant(1.0 - self.rate, dtype)
+        return tfp.distributions.Bernoulli(probs=probability, dtype=dtype)
+
+    def marginal_prior(
+        self, sigma0: float = 1.0, dtype: str = "float32"
+    ) -> Any:
+        """Returns the spike-and-slab distribution of a weight."""
+        return SpikeAndSlab(self, check_positive(sigma0, "sigma0"), dtype)
 
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Multiplies by `keep / (1 - rate)`, made at the shape of `words`."""

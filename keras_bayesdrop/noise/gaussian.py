@@ -6,18 +6,34 @@ import math
 from typing import Any
 from typing import ClassVar
 
+import keras
+import numpy as np
 import tensorflow as tf
 
+from keras_bayesdrop._arrays import Float64Array
 from keras_bayesdrop._rng import words_to_normal
-from keras_bayesdrop.noise.base import Noise
+from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._validate import check_rate
+from keras_bayesdrop._validate import invalid
+from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.base import as_scalar
+from keras_bayesdrop.noise.induced import ScaleMixture
+from keras_bayesdrop.noise.induced import SquaredNoise
+from keras_bayesdrop.noise.multiplicative import Multiplicative
+from keras_bayesdrop.noise.multiplicative import keep
 
 
+@register
 @dataclasses.dataclass(frozen=True)
-class Gaussian(Noise):
+class Gaussian(Multiplicative):
     """Multiplies by a Gaussian with the mean and variance of dropout.
 
         y = x * (1 + sqrt(rate / (1 - rate)) * z),    z ~ N(0, 1)
+
+    So `xi ~ N(1, s^2)` with `s^2 = rate / (1 - rate)`. Its square, divided by
+    `s^2`, is non-central chi-squared with one degree of freedom and parameter
+    `1 / s^2`. (Chi-squared, and weights with a Bessel function as density,
+    are for noise around zero: `CenteredGaussian`.)
 
     Attributes:
         rate: Float in `[0, 1)`.
@@ -26,19 +42,82 @@ class Gaussian(Noise):
     rate: float
     kind: ClassVar[str] = "gaussian"
 
+    def __post_init__(self) -> None:
+        """Checks the rate."""
+        keep(self, rate=check_rate(self.rate, below_one=True))
+
     @property
-    def active(self) -> bool:
-        """Whether the noise has any variance."""
-        return self.rate > 0
+    def mean(self) -> float:
+        """One."""
+        return 1.0
+
+    @property
+    def variance(self) -> float:
+        """`rate / (1 - rate)`."""
+        return self.rate / (1.0 - self.rate)
 
     @property
     def stddev(self) -> float:
         """Standard deviation of the multiplier."""
-        return math.sqrt(self.rate / (1.0 - self.rate))
+        return math.sqrt(self.variance)
 
     def op_settings(self) -> tuple[int, float]:
         """Returns no threshold, and the standard deviation."""
         return 0, self.stddev
+
+    def quantile(self, u: Any) -> Any:
+        """Returns `1 + stddev * z`, `z` the normal quantile at `u`."""
+        draw = math.sqrt(2.0) * keras.ops.erfinv(2.0 * u - 1.0)
+        return 1.0 + self.stddev * draw
+
+    def from_words(self, words: tf.Tensor) -> tf.Tensor:
+        """Returns the draws of `xi` that words encode, in float64."""
+        return 1.0 + self.stddev * words_to_normal(words, tf.float64)
+
+    def log_prob(self, value: Any) -> tf.Tensor:
+        """Returns the log-density of `xi`; the rate must not be 0."""
+        x = tf.convert_to_tensor(value)
+        constant = math.log(self.stddev) + 0.5 * math.log(2 * math.pi)
+        return -0.5 * ((x - 1.0) / self.stddev) ** 2 - constant
+
+    def scale_nodes(self) -> tuple[Float64Array, Float64Array]:
+        """Returns logarithms of scales and of their weights, for integrals.
+
+        The points are `s * log(1 + exp(t))`: equally spaced in logarithms
+        towards 0 and in themselves beyond, with steps of a tenth of `s`.
+        """
+        s, step = self.stddev, 0.1
+        first = -80.0 if s > 1 / 60 else 1 / s - 45.0
+        t = np.arange(first, 1 / s + 40.0, step)
+        log_x = math.log(s) + np.log(np.logaddexp(0.0, t))
+        x = np.exp(log_x)
+        squares = np.logaddexp(
+            -0.5 * ((x - 1.0) / s) ** 2, -0.5 * ((x + 1.0) / s) ** 2
+        )
+        log_slope = -np.logaddexp(0.0, -t) + math.log(step)
+        return log_x, squares + log_slope - 0.5 * math.log(2 * math.pi)
+
+    def variance_prior(self, dtype: str = "float32") -> Any:
+        """Returns the non-central chi-squared distribution of `xi^2`."""
+        self._check_varies()
+        return SquaredNoise(self, dtype, signed=True)
+
+    def marginal_prior(
+        self, sigma0: float = 1.0, dtype: str = "float32"
+    ) -> Any:
+        """Returns the distribution of a weight, by quadrature."""
+        self._check_varies()
+        return ScaleMixture(
+            self,
+            check_positive(sigma0, "sigma0"),
+            dtype,
+            *self.scale_nodes(),
+            pole=True,
+        )
+
+    def _check_varies(self) -> None:
+        if not self.active:
+            raise invalid("rate", self.rate, "a float in (0, 1) for a prior")
 
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Multiplies by `1 + stddev * z`."""

@@ -15,6 +15,7 @@ from keras_bayesdrop.noise import AdditiveGaussian
 from keras_bayesdrop.noise import Alpha
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.noise import Gaussian
+from keras_bayesdrop.noise import Multiplicative
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import NoiseSource
 
@@ -49,7 +50,10 @@ def noise_of(layer: Any) -> tuple[Noise, NoiseShape] | None:
     if own_call(layer) is not None:
         return None
     if isinstance(layer, keras.layers.Dropout):
-        if getattr(layer, "noise", "bernoulli") == "gaussian":
+        noise = getattr(layer, "noise", "bernoulli")
+        if isinstance(noise, Multiplicative):
+            return noise, _noise_shape(layer)
+        if noise == "gaussian":
             rate = _rate(layer, below_one=True)
             return Gaussian(rate), _noise_shape(layer)
         return Bernoulli(_rate(layer)), _noise_shape(layer)

@@ -3,6 +3,7 @@ import keras
 import numpy as np
 from absl.testing import parameterized
 
+import keras_bayesdrop as kbd
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import MCSpatialDropout1D
 from keras_bayesdrop.layers import MCSpatialDropout2D
@@ -47,6 +48,36 @@ class MCSpatialDropoutTest(TestCase):
         # 2_867 draws of standard deviation 0.5: 4 standard errors of the mean
         # are 4 * 0.5 / sqrt(2_867) = 0.037.
         self.assertAllClose(maps[..., 0].mean(), 1.0, atol=0.038, rtol=0)
+
+    @parameterized.parameters("gaussian", "half_cauchy")
+    def test_maps_share_noise_of_any_family(self, noise):
+        rate = 0.2 if noise == "gaussian" else None
+        for cls, kwargs, shape, channels in (
+            (MCSpatialDropout1D, {}, (6, 3, 5), -1),
+            (
+                MCSpatialDropout2D,
+                {"data_format": "channels_first"},
+                (6, 5, 3, 2),
+                1,
+            ),
+        ):
+            layer = cls(rate, noise=noise, seed=5, **kwargs)
+            x = np.ones(shape, "float32")
+            drawn = keras.ops.convert_to_numpy(layer(x))
+            model = keras.Sequential([keras.Input(shape[1:]), layer])
+            sampled = kbd.predict_with_uncertainty(
+                model,
+                x,
+                2,
+                seed=1,
+                masks="independent",
+                return_samples=True,
+                verbose=0,
+            ).samples[1]
+            for y in (drawn, sampled):
+                maps = np.moveaxis(y, channels, 1).reshape(6, 5, -1)
+                self.assertAllEqual(maps.min(axis=2), maps.max(axis=2))
+                self.assertEqual(len(np.unique(maps)), 30)
 
     def test_default_data_format_is_that_of_keras(self):
         for cls in (MCSpatialDropout2D, MCSpatialDropout3D):

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Log-normal noise."""
+
+import dataclasses
+import math
+from numbers import Real
+from typing import Any
+from typing import ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._rng import words_to_normal
+from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._validate import invalid
+from keras_bayesdrop.noise._register import register
+from keras_bayesdrop.noise.induced import ScaleMixture
+from keras_bayesdrop.noise.multiplicative import Multiplicative
+from keras_bayesdrop.noise.multiplicative import keep
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class LogNormal(Multiplicative):
+    """The exponential of a Gaussian, divided by its mean.
+
+        xi = exp(loc + scale * e),    e ~ N(0, 1)
+
+    Its square is log-normal too, of twice the `loc` and the `scale`. A layer
+    divides by the mean, so that `loc` matters for priors only.
+
+    Attributes:
+        loc: Float. Mean of the logarithm. Defaults to `0.0`.
+        scale: Positive float. Standard deviation of the logarithm. Defaults
+            to `0.5`.
+
+    References:
+        - [Achille and Soatto, 2018](https://arxiv.org/abs/1611.01353).
+    """
+
+    loc: float = 0.0
+    scale: float = 0.5
+    kind: ClassVar[str] = "log_normal"
+
+    def __post_init__(self) -> None:
+        """Checks the parameters."""
+        real = isinstance(self.loc, Real) and not isinstance(self.loc, bool)
+        if not real or not math.isfinite(self.loc):
+            raise invalid("loc", self.loc, "a finite float")
+        scale = check_positive(self.scale, "scale")
+        keep(self, loc=float(self.loc), scale=scale)
+
+    @property
+    def mean(self) -> float:
+        """`exp(loc + scale^2 / 2)`."""
+        return _exp(self.loc + 0.5 * self.scale**2)
+
+    @property
+    def variance(self) -> float:
+        """`mean^2 * (exp(scale^2) - 1)`."""
+        spread = self.scale**2
+        if spread > 1:
+            return _exp(2 * (self.loc + spread)) * -math.expm1(-spread)
+        return _exp(2 * self.loc + spread) * math.expm1(spread)
+
+    def quantile(self, u: Any) -> Any:
+        """Returns `exp(loc + scale * e)`, `e` the normal quantile at `u`."""
+        draw = math.sqrt(2.0) * keras.ops.erfinv(2.0 * u - 1.0)
+        return keras.ops.exp(self.loc + self.scale * draw)
+
+    def from_words(self, words: tf.Tensor) -> tf.Tensor:
+        """Returns the draws of `xi` that words encode, in float64.
+
+        By a normal quantile that is precise in both tails.
+        """
+        draw = words_to_normal(words, tf.float64)
+        return tf.exp(self.loc + self.scale * draw)
+
+    def log_prob(self, value: Any) -> tf.Tensor:
+        """Returns the log-density of `xi`."""
+        x = tf.convert_to_tensor(value)
+        log_x = tf.math.log(x)
+        constant = math.log(self.scale) + 0.5 * math.log(2 * math.pi)
+        squares = ((log_x - self.loc) / self.scale) ** 2
+        density = -0.5 * squares - log_x - constant
+        return tf.where(x > 0, density, -math.inf)
+
+    def scale_nodes(self) -> tuple[Float64Array, Float64Array]:
+        """Returns logarithms of scales and of their weights, for integrals."""
+        step = 0.05 / max(1.0, self.scale)
+        e = np.arange(-40.0, 40.0, step)
+        log_weight = math.log(step) - 0.5 * (e**2 + math.log(2 * math.pi))
+        return self.loc + self.scale * e, log_weight
+
+    def variance_prior(self, dtype: str = "float32") -> Any:
+        """Returns the log-normal distribution of `xi^2`."""
+        import tensorflow_probability as tfp
+
+        return tfp.distributions.LogNormal(
+            tf.constant(2 * self.loc, dtype), tf.constant(2 * self.scale, dtype)
+        )
+
+    def marginal_prior(
+        self, sigma0: float = 1.0, dtype: str = "float32"
+    ) -> Any:
+        """Returns the distribution of a weight, by quadrature."""
+        return ScaleMixture(
+            self,
+            check_positive(sigma0, "sigma0"),
+            dtype,
+            *self.scale_nodes(),
+            pole=False,
+        )
+
+    def describe(self) -> str:
+        """Returns the family and what its spread depends on."""
+        return f"log-normal, scale {self.scale:g}"
+
+
+def _exp(x: float) -> float:
+    """Returns `exp(x)`, and infinity where it has no number."""
+    return math.exp(x) if x < 709 else math.inf

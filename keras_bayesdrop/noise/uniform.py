@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uniform noise: continuous dropout."""
+
+import dataclasses
+import math
+from numbers import Real
+from typing import Any
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._validate import invalid
+from keras_bayesdrop.noise._register import register
+from keras_bayesdrop.noise.induced import ScaleMixture
+from keras_bayesdrop.noise.induced import SquaredNoise
+from keras_bayesdrop.noise.induced import unit_interval
+from keras_bayesdrop.noise.multiplicative import Multiplicative
+from keras_bayesdrop.noise.multiplicative import keep
+
+
+@register
+@dataclasses.dataclass(frozen=True)
+class Uniform(Multiplicative):
+    """A uniform variable, divided by its mean.
+
+        xi ~ U(low, high)
+
+    By default a unit is multiplied by a number between 0 and 2.
+
+    Attributes:
+        low: Float. Defaults to `0.0`.
+        high: Float above `low`. Defaults to `1.0`.
+
+    References:
+        - [Shen et al., 2018](https://arxiv.org/abs/1911.12675).
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    kind: ClassVar[str] = "uniform"
+
+    def __post_init__(self) -> None:
+        """Checks the ends."""
+        low = _check_finite(self.low, "low")
+        high = _check_finite(self.high, "high")
+        if not low < high:
+            raise invalid("high", high, f"a float above low={low:g}")
+        keep(self, low=low, high=high)
+
+    @property
+    def mean(self) -> float:
+        """`(low + high) / 2`."""
+        return 0.5 * (self.low + self.high)
+
+    @property
+    def variance(self) -> float:
+        """`(high - low)^2 / 12`."""
+        return (self.high - self.low) ** 2 / 12
+
+    def quantile(self, u: Any) -> Any:
+        """Returns `low + (high - low) * u`."""
+        return self.low + (self.high - self.low) * u
+
+    def log_prob(self, value: Any) -> tf.Tensor:
+        """Returns the log-density of `xi`."""
+        x = tf.convert_to_tensor(value)
+        inside = (x >= self.low) & (x <= self.high)
+        density = tf.constant(-math.log(self.high - self.low), x.dtype)
+        return tf.where(inside, density, -math.inf)
+
+    def scale_nodes(self) -> tuple[Float64Array, Float64Array]:
+        """Returns logarithms of scales and of their weights, for integrals."""
+        log_u, _, log_weight = unit_interval()
+        scales, weights = [], []
+        # The absolute values of the part above zero and of that below.
+        for low, high in ((self.low, self.high), (-self.high, -self.low)):
+            if high > 0:
+                low = max(low, 0.0)
+                log_length = math.log(high - low)
+                log_low = math.log(low) if low > 0 else -math.inf
+                scales.append(np.logaddexp(log_low, log_length + log_u))
+                share = log_length - math.log(self.high - self.low)
+                weights.append(log_weight + share)
+        return np.concatenate(scales), np.concatenate(weights)
+
+    def variance_prior(self, dtype: str = "float32") -> Any:
+        """Returns the distribution of `xi^2`."""
+        return SquaredNoise(self, dtype, signed=self.low < 0)
+
+    def marginal_prior(
+        self, sigma0: float = 1.0, dtype: str = "float32"
+    ) -> Any:
+        """Returns the distribution of a weight, by quadrature."""
+        return ScaleMixture(
+            self,
+            check_positive(sigma0, "sigma0"),
+            dtype,
+            *self.scale_nodes(),
+            pole=self.low <= 0 <= self.high,
+        )
+
+    def describe(self) -> str:
+        """Returns the family and its parameters."""
+        return f"uniform({self.low:g}, {self.high:g})"
+
+
+def _check_finite(value: Any, name: str) -> float:
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not math.isfinite(value):
+        raise invalid(name, value, "a finite float")
+    return float(value)
