@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Automatic depth determination: which layers a model needs."""
+
+from typing import Any
+
+import keras
+
+from keras_bayesdrop._export import export
+from keras_bayesdrop.regularizers._structured import StructuredPenalty
+
+
+@export("keras_bayesdrop.regularizers.ADD")
+class ADD(StructuredPenalty):
+    """A prior under which all weights of a kernel shrink together.
+
+    The kernel has one scale `tau`, with a prior of its own:
+
+        W[r, j] ~ N(0, sigma0^2 * tau^2),    tau ~ prior
+
+    It is meant for kernels inside residual connections, which the model can
+    do without. Value, gradient and units of the penalty are those of `ARD`,
+    with all weights in one group.
+
+    Args:
+        prior: Prior of the scale: `"inverse_gamma"`, `"half_cauchy"`,
+            `"log_uniform"`, or a `keras_bayesdrop.priors.ScalePrior`.
+        num_train_examples: Positive int. Number of training examples.
+        sigma0: Positive float. Unit of the scale. Defaults to `1.0`.
+        epsilon: Positive float. Standard deviation that each weight is taken
+            to have about its value, see `ARD`. Defaults to `1e-4`.
+        loss: `"nll"`, `"mse"` or `"half_mse"`, see `ARD`. Defaults to `"nll"`.
+        noise_precision: Positive float, inverse variance of the observation
+            noise; `None` if `loss="nll"`.
+        num_outputs: Positive int. Number of values per example that the loss
+            averages over. Defaults to `1`.
+
+    Example:
+    ```python
+    prior = keras_bayesdrop.regularizers.ADD("half_cauchy", len(x))
+    inner = keras.layers.Dense(50, "relu", kernel_regularizer=prior)
+    outputs = keras.layers.Add()([hidden, inner(hidden)])
+    ```
+
+    References:
+        - [Nalisnick et al., 2019](https://arxiv.org/abs/1810.04045).
+    """
+
+    structure = "add"
+
+    def __init__(
+        self,
+        prior: Any,
+        num_train_examples: int,
+        sigma0: float = 1.0,
+        epsilon: float = 1e-4,
+        loss: str = "nll",
+        noise_precision: float | None = None,
+        num_outputs: int = 1,
+    ) -> None:
+        super().__init__(
+            row_prior=None,
+            matrix_prior=prior,
+            axis=None,
+            num_train_examples=num_train_examples,
+            sigma0=sigma0,
+            epsilon=epsilon,
+            loss=loss,
+            noise_precision=noise_precision,
+            num_outputs=num_outputs,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "prior": keras.saving.serialize_keras_object(self.matrix_prior),
+        }

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Relevance of inputs and of layers, together."""
+
+from typing import Any
+
+import keras
+
+from keras_bayesdrop._export import export
+from keras_bayesdrop.regularizers._structured import StructuredPenalty
+
+
+@export("keras_bayesdrop.regularizers.ARDADD")
+class ARDADD(StructuredPenalty):
+    """A prior under which rows shrink together, and the kernel as a whole.
+
+    Each row has a scale `xi[r]` and the kernel a scale `tau`:
+
+        W[r, j] ~ N(0, sigma0^2 * xi[r]^2 * tau^2)
+        xi[r] ~ row_prior,    tau ~ matrix_prior
+
+    If the layer as a whole is of use, rows are still shrunk one by one, by
+    `xi`. The scales are at their joint optimum, which is found anew for the
+    weights of each step. Value, gradient and units of the penalty are those
+    of `ARD`, with `xi[r] * tau` for its `tau[r]`.
+
+    Not all priors have a joint optimum: with `LogUniform` rows the density
+    may grow for ever as `xi` shrinks and `tau` grows. Inverse gamma rows with
+    an inverse gamma or half-Cauchy matrix have one, and so has the
+    half-Cauchy for both.
+
+    Args:
+        row_prior: Prior of the row scales: `"inverse_gamma"`,
+            `"half_cauchy"`, `"log_uniform"`, or a
+            `keras_bayesdrop.priors.ScalePrior`.
+        matrix_prior: Prior of the scale of the kernel, likewise.
+        num_train_examples: Positive int. Number of training examples.
+        sigma0: Positive float. Unit of the scales. Defaults to `1.0`.
+        axis: Int. Axis of the kernel with the input units, see `ARD`.
+            Defaults to `-2`.
+        epsilon: Positive float. Standard deviation that each weight is taken
+            to have about its value, see `ARD`. Defaults to `1e-4`.
+        loss: `"nll"`, `"mse"` or `"half_mse"`, see `ARD`. Defaults to `"nll"`.
+        noise_precision: Positive float, inverse variance of the observation
+            noise; `None` if `loss="nll"`.
+        num_outputs: Positive int. Number of values per example that the loss
+            averages over. Defaults to `1`.
+
+    Raises:
+        BayesdropError: If the scales have no joint optimum; when the kernel
+            is made, if that depends on its number of rows.
+
+    Example:
+    ```python
+    prior = keras_bayesdrop.regularizers.ARDADD(
+        "inverse_gamma", "inverse_gamma", num_train_examples=len(x)
+    )
+    inner = keras.layers.Dense(50, "relu", kernel_regularizer=prior)
+    outputs = keras.layers.Add()([hidden, inner(hidden)])
+    ```
+
+    References:
+        - [Nalisnick et al., 2019](https://arxiv.org/abs/1810.04045).
+    """
+
+    structure = "ard_add"
+
+    def __init__(
+        self,
+        row_prior: Any,
+        matrix_prior: Any,
+        num_train_examples: int,
+        sigma0: float = 1.0,
+        axis: int = -2,
+        epsilon: float = 1e-4,
+        loss: str = "nll",
+        noise_precision: float | None = None,
+        num_outputs: int = 1,
+    ) -> None:
+        super().__init__(
+            row_prior=row_prior,
+            matrix_prior=matrix_prior,
+            axis=axis,
+            num_train_examples=num_train_examples,
+            sigma0=sigma0,
+            epsilon=epsilon,
+            loss=loss,
+            noise_precision=noise_precision,
+            num_outputs=num_outputs,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "row_prior": serialize(self.row_prior),
+            "matrix_prior": serialize(self.matrix_prior),
+            "axis": self.axis,
+        }
