@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gaussian noise whose variance is an output of the network."""
+
+import math
+from typing import Any
+
+import keras
+
+from keras_bayesdrop._export import export
+from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.losses._likelihood import Likelihood
+from keras_bayesdrop.losses._likelihood import check_same_shape
+
+
+@export("keras_bayesdrop.losses.HeteroscedasticGaussianNLL")
+class HeteroscedasticGaussianNLL(Likelihood):
+    """Negative log-likelihood of Gaussian noise with a learned variance.
+
+    Of the `2 * D` outputs for `D` targets, the first half are the means `m`
+    and the second half the log variances `s`:
+
+        -log p(y | m, s) = sum{ (y_d - m_d)^2 * exp(-s_d) + s_d : d } / 2
+                           + D / 2 * log(2 * pi)
+
+    in nats. The mean over the examples is the loss.
+
+    Log variances are clipped to `[-limit, limit]`, so that `exp` cannot
+    overflow. Their gradient passes the clip unchanged: an output beyond it is
+    still driven back by the data. With the default of 20, standard deviations
+    lie between 4.5e-5 and 2.2e4; scale targets that need others.
+
+    Args:
+        log_variance_limit: Positive float, at most 80. The `limit` above.
+            Defaults to `20.0`.
+        reduction: As in `keras.losses.Loss`. Defaults to
+            `"sum_over_batch_size"`, the mean over the examples.
+        name: Name of the loss. Defaults to `"heteroscedastic_gaussian_nll"`.
+        dtype: Dtype to compute in, at least float32.
+
+    Example:
+    ```python
+    model = keras.Sequential([
+        keras.layers.Dense(50, activation="relu"),
+        keras_bayesdrop.layers.MCDropout(0.1),
+        keras.layers.Dense(2),  # mean and log variance of one target
+    ])
+    loss = keras_bayesdrop.losses.HeteroscedasticGaussianNLL()
+    model.compile("adam", loss)
+    ```
+
+    References:
+        - [Nix and Weigend, 1994](https://doi.org/10.1109/ICNN.1994.374138).
+        - [Kendall and Gal, 2017](https://arxiv.org/abs/1703.04977).
+    """
+
+    def __init__(
+        self,
+        log_variance_limit: float = 20.0,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "heteroscedastic_gaussian_nll",
+        dtype: Any = None,
+    ) -> None:
+        self.log_variance_limit = _check_limit(log_variance_limit)
+        super().__init__(reduction, name, dtype)
+
+    def _log_density(self, y_true: Any, y_pred: Any) -> Any:
+        width = y_pred.shape[-1]
+        if width is None or width % 2:
+            raise BayesdropError(
+                "Outputs cannot be split into means and log variances. "
+                "Expected an even number of outputs on the last axis. "
+                f"Received: y_pred.shape={tuple(y_pred.shape)}"
+            )
+        mean, raw = keras.ops.split(y_pred, 2, axis=-1)
+        check_same_shape(y_true, mean, "two outputs for every target")
+        limit = self.log_variance_limit
+        clipped = keras.ops.clip(raw, -limit, limit)
+        # The value of the first, the gradient of the second, which is zero.
+        log_variance = keras.ops.stop_gradient(clipped) + (
+            raw - keras.ops.stop_gradient(raw)
+        )
+        # Half the exponent before the square: exp(-s) may be far from one.
+        scaled = (y_true - mean) * keras.ops.exp(-0.5 * log_variance)
+        return -0.5 * (
+            math.log(2.0 * math.pi) + log_variance + keras.ops.square(scaled)
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "log_variance_limit": self.log_variance_limit,
+            "dtype": self.dtype,
+        }
+
+
+def _check_limit(limit: Any) -> float:
+    """Returns the limit if `exp` of it is finite in float32."""
+    checked = check_positive(limit, "log_variance_limit")
+    if checked > 80.0:
+        raise BayesdropError(
+            "Invalid value for argument `log_variance_limit`. Expected a "
+            "float in (0, 80], as exp(80) is finite in float32. Received: "
+            f"log_variance_limit={limit!r}"
+        )
+    return checked

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several samples of the noise for every example of a batch.
+
+Folded, the samples of an example are rows next to each other, as in all of
+this package: row `example * samples + sample`.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bayesdrop import _keras
+from keras_bayesdrop._draws import Draws
+from keras_bayesdrop._rng import SAMPLES_PER_BLOCK
+from keras_bayesdrop.engines import Reference
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.layers._dropped_weights import NoisyKernel
+from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.plan import find_sites
+
+# Of the noise of `evaluate`, which is the same every time.
+EVALUATION_SEED = 0
+# Before, Keras added the activity penalties of all rows of a batch up.
+_ACTIVITY_IS_AVERAGED = (3, 14)
+
+
+def check_foldable(model: Any) -> None:
+    """Raises if samples that run as one batch are not what they should be."""
+    for site in find_sites(model):
+        shape = site.noise_shape
+        one_draw = shape is not None and shape[0] is not None
+        # Noise on weights, unless the outputs are drawn instead.
+        one_draw = one_draw or isinstance(site.layer, NoisyKernel)
+        if one_draw and site.noise.active:
+            raise BayesdropError(
+                f"Noise site `{site.path}` draws once for a whole batch, so "
+                "that all samples in the batch would be the same. Expected "
+                "`mc_vectorized=False`, or noise for every example. Received: "
+                f"a {type(site.layer).__name__} with noise_shape={shape}"
+            )
+    version = tuple(int(part) for part in keras.__version__.split(".")[:2])
+    if version >= _ACTIVITY_IS_AVERAGED:
+        return
+    for layer in _keras.all_layers(model):
+        if getattr(layer, "activity_regularizer", None) is not None:
+            raise BayesdropError(
+                f"Layer `{layer.name}` has an activity regularizer, which "
+                f"Keras {keras.__version__} adds up over all rows of a batch: "
+                "it would count once per sample. Expected "
+                "`mc_vectorized=False`, or Keras 3.14 or newer. Received: "
+                "mc_vectorized=True"
+            )
+
+
+def folded(structure: Any, samples: int) -> Any:
+    """Repeats the rows of every tensor of a structure, `None` aside."""
+    if samples == 1:
+        return structure
+
+    def repeat(x: Any) -> Any:
+        return None if x is None else keras.ops.repeat(x, samples, axis=0)
+
+    return keras.tree.map_structure(repeat, structure)
+
+
+def num_rows(structure: Any) -> Any:
+    """Returns how many rows the tensors of a structure have."""
+    leaves = [x for x in keras.tree.flatten(structure) if x is not None]
+    return keras.ops.shape(leaves[0])[0]
+
+
+def evaluation_samples(
+    model: Any, inputs: Any, samples: int, first_row: Any
+) -> list[Any] | None:
+    """Returns the outputs for several samples, with only the noise on.
+
+    They are those of `predict_with_uncertainty(..., masks="independent",
+    seed=0)`: dropout of all kinds draws, and everything else is in inference
+    mode. Replicas have noise of their own.
+
+    Args:
+        model: A Functional model.
+        inputs: What it is called with.
+        samples: Number of samples.
+        first_row: Scalar int64 tensor, rows that came before.
+
+    Returns:
+        Folded tensors, one per output; `None` if the model has no noise.
+    """
+    plan = build_plan(model, None, inputs)
+    if not plan.chosen:
+        return None
+    plan.require_samples()
+    flat = plan.flatten(inputs)
+    replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+    draws = Draws(
+        seed=tf.cast(EVALUATION_SEED + replica, tf.uint64),
+        first_sample=0,
+        num_samples=samples,
+        num_blocks=-(-samples // SAMPLES_PER_BLOCK),
+        first_row=first_row,
+        num_rows=tf.shape(flat[0])[0],
+        shared=False,
+    )
+    engine = Reference()
+    with _keras.losses_kept(model):
+        cut = engine.run_prefix(plan, flat)
+        return engine.run_suffix(plan, cut, draws)
