@@ -30,7 +30,7 @@ def check_fields(p: Any) -> None:
             f"Invalid shape of argument `mean`. Expected at least {axes} "
             f"axes for task={p.task!r}. Received: mean.shape={p.mean.shape}"
         )
-    if p.stats.num_samples < 2:
+    if p.stats.sampled and p.stats.num_samples < 2:
         raise BayesdropError(
             "Invalid number of samples. Expected at least 2, since the "
             "variance of one is not defined. Received: "

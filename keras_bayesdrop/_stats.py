@@ -18,7 +18,7 @@ class Stats:
     """How a prediction was made.
 
     Attributes:
-        num_samples: Number `T` of Monte Carlo samples.
+        num_samples: Number `T` of Monte Carlo samples; 0 if none were drawn.
         num_rows: Number of examples.
         seed: Seed of the masks: with it the prediction can be repeated.
         masks: `"shared"` or `"independent"`.
@@ -38,3 +38,8 @@ class Stats:
     seconds: float
     samples_per_second: float
     batch_size: int
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the prediction is an average over samples."""
+        return self.method != "moments"

@@ -12,6 +12,8 @@ import keras
 from keras_bayesdrop import _data
 from keras_bayesdrop import _keras
 from keras_bayesdrop._geometry import rows_per_batch
+from keras_bayesdrop._moments_run import COVARIANCES
+from keras_bayesdrop._moments_run import MomentsRun
 from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._run import Request
 from keras_bayesdrop._run import Run
@@ -37,7 +39,7 @@ from keras_bayesdrop.views import StochasticView
 from keras_bayesdrop.views import View
 from keras_bayesdrop.views import source_of
 
-METHODS = ("sampling",)
+METHODS = ("sampling", "moments")
 _LAYERS_NAMED = 12
 
 
@@ -60,6 +62,7 @@ def predict_with_uncertainty(
     verbose: str | int = "auto",
     steps: int | None = None,
     callbacks: Any = None,
+    covariance: str = "diagonal",
 ) -> Any:
     """Predicts with a Keras model and says how sure it is.
 
@@ -85,7 +88,10 @@ def predict_with_uncertainty(
         masks: `"shared"`: sample `t` is one mask for all rows, so it is one
             function of `x`. `"independent"`: a fresh mask per row, as in
             training. Every single row has the same distribution in both.
-        method: `"sampling"`.
+        method: `"sampling"`, or `"moments"`: mean and variance in one pass
+            without samples, by a rule for each layer (see
+            `keras_bayesdrop.analytic`). Exact for linear networks; for others
+            units before an activation count as normal.
         seed: Any integer. The same seed gives the same masks, whatever the
             batch size, engine, or process, and the first samples do not
             change when `num_samples` grows. By default drawn at random (from
@@ -106,6 +112,9 @@ def predict_with_uncertainty(
         verbose: 0, 1 (progress bar), 2, or `"auto"`, as in `model.predict`.
         steps: Batches of `x` after which to stop.
         callbacks: Keras callbacks; their `on_predict_*` methods are called.
+        covariance: With `method="moments"`: `"diagonal"` takes units as
+            independent and costs about two passes; `"full"` carries the
+            covariances between units of dense layers.
 
     Returns:
         A `Predictive`, or a structure of them like the model's outputs.
@@ -135,6 +144,9 @@ def predict_with_uncertainty(
         else check_positive(noise_precision, "noise_precision"),
     )
     check_choice(method, "method", METHODS)
+    check_choice(covariance, "covariance", COVARIANCES)
+    if method == "moments":
+        _check_no_samples(return_samples, quantiles, engine)
     check_choice(engine, "engine", ENGINES)
     for leaf in keras.tree.flatten(task):
         check_choice(leaf, "task", TASKS)
@@ -144,8 +156,13 @@ def predict_with_uncertainty(
     surveyed = survey(model)
     _check_noise(model, surveyed.sites, layers)
 
-    def start(example: Any) -> Run:
+    def start(example: Any) -> Run | MomentsRun:
         plan = build_plan(model, layers, example, surveyed)
+        if method == "moments":
+            full = covariance == "full"
+            return MomentsRun(
+                model, surveyed, plan, full, task, from_logits, request
+            )
         return Run(model, plan, engine, task, from_logits, request)
 
     num_rows = _data.count_rows(x)
@@ -172,6 +189,23 @@ def predict_with_uncertainty(
             "without rows"
         )
     return run.result(time.perf_counter() - began)
+
+
+def _check_no_samples(
+    return_samples: bool, quantiles: Any, engine: str
+) -> None:
+    """Raises if something was asked for that only samples have."""
+    for name, value, plain in (
+        ("return_samples", return_samples, False),
+        ("quantiles", quantiles, None),
+        ("engine", engine, "auto"),
+    ):
+        if value != plain:
+            raise BayesdropError(
+                f"`{name}` needs samples, and moments have none. Expected "
+                f"{name}={plain!r} or method='sampling'. Received: "
+                f"{name}={value!r}, method='moments'"
+            )
 
 
 def _check_num_samples(num_samples: Any) -> int:

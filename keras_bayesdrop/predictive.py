@@ -157,8 +157,11 @@ class Predictive:
             mc_error = std / sqrt(T)
 
         It says how far more samples would still move the mean, and shrinks
-        with their number; `std` does not.
+        with their number; `std` does not. Zero for a prediction by moments,
+        which has no samples.
         """
+        if not self.stats.sampled:
+            return np.zeros_like(self.mean)
         return self._float(self.std / math.sqrt(self.stats.num_samples))
 
     def quantile(self, q: float | Sequence[float]) -> Array:
@@ -184,6 +187,8 @@ class Predictive:
             )
         if self.samples is not None:
             return self._float(np.quantile(self.samples, levels, axis=0))
+        if not self.stats.sampled and self.task == "regression":
+            return self._normal_quantile(levels)
         found = [self._stored_quantile(level) for level in levels.reshape(-1)]
         values = [value for value in found if value is not None]
         if len(values) < len(found):
@@ -323,7 +328,9 @@ class Predictive:
         mean = self.mean.astype(np.float64)
         samples = self.stats.num_samples
         variance = self.variance.astype(np.float64)
-        square = (samples - 1) / samples * variance + mean**2
+        if self.stats.sampled:
+            variance *= (samples - 1) / samples
+        square = variance + mean**2
         return self._float(np.maximum(mean - square, 0.0))
 
     @property
@@ -341,6 +348,9 @@ class Predictive:
 
             logsumexp{ -tau / 2 * d[t]**2 : t } - log(T)
                 - D / 2 * log(2 * pi) + D / 2 * log(tau)
+
+        By moments: the normal density of this mean and total variance, outputs
+        independent.
 
         Classification and binary: `log(mean[y])`, summed over the outputs if
         a row has several labels. An observation of probability zero gives
@@ -488,6 +498,21 @@ class Predictive:
             lower, upper = np.clip(lower, 0, 1), np.clip(upper, 0, 1)
         return self._float(lower), self._float(upper)
 
+    def _normal_quantile(self, levels: Float64Array) -> Array:
+        """Quantiles of a normal distribution of this mean and variance."""
+        normal = NormalDist()
+        reach = np.array(
+            [
+                math.copysign(math.inf, q - 0.5)
+                if q in (0.0, 1.0)
+                else normal.inv_cdf(q)
+                for q in levels.reshape(-1)
+            ]
+        ).reshape(levels.shape + (1,) * self.mean.ndim)
+        std = self.std.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            return self._float(self.mean + np.where(std > 0, reach * std, 0.0))
+
     def _regression_log_likelihood(self, y: npt.ArrayLike) -> Float64Array:
         tau = self.noise_precision
         if tau is None:
@@ -497,8 +522,12 @@ class Predictive:
                 "noise_precision=None. Use predict_with_uncertainty(..., "
                 "noise_precision=tau)."
             )
-        samples = self._need_samples("log_likelihood")
         target = regression_targets(self.mean, y)
+        if not self.stats.sampled:
+            total = self.total.astype(np.float64)
+            square = np.square(target - self.mean) / total
+            return sum_per_row(-0.5 * (square + np.log(2 * math.pi * total)))
+        samples = self._need_samples("log_likelihood")
         square = np.empty((len(samples), len(self)))  # [T, rows]
         for row, sample in zip(square, samples, strict=True):
             row[:] = sum_per_row(np.square(target - sample))

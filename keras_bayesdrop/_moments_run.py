@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A prediction by moments under way: batches in, one `Predictive` per output.
+
+No samples: mean and variance go through the network once.
+"""
+
+import threading
+import weakref
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bayesdrop import _data
+from keras_bayesdrop import _keras
+from keras_bayesdrop._progress import Progress
+from keras_bayesdrop._run import Request
+from keras_bayesdrop._tasks import Head
+from keras_bayesdrop._tasks import resolve_heads
+from keras_bayesdrop.analytic.moments import Moments
+from keras_bayesdrop.analytic.propagate import propagate
+from keras_bayesdrop.analytic.rules.activation import activate
+from keras_bayesdrop.errors import PlanError
+from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.plan import Survey
+from keras_bayesdrop.predictive import EngineStep
+from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive import Stats
+
+COVARIANCES = ("diagonal", "full")
+# What the covariances of the rows of a step may take.
+_FULL_BYTES = 128 << 20
+
+_cache: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = (
+    weakref.WeakKeyDictionary()
+)
+_lock = threading.RLock()
+
+
+class MomentsRun:
+    """One prediction under way."""
+
+    def __init__(
+        self,
+        model: Any,
+        surveyed: Survey,
+        plan: Plan,
+        full: bool,
+        task: Any,
+        from_logits: bool | None,
+        request: Request,
+    ) -> None:
+        if surveyed.graph is None:
+            raise PlanError(
+                f"Model `{model.name}` computes in code of its own, which "
+                "moments cannot be taken through. Expected a Functional or "
+                "Sequential model, or method='sampling'. Received: "
+                f"{type(model).__name__}"
+            )
+        self.model = model
+        self.plan = plan
+        self.graph = surveyed.graph
+        self.full = full
+        self.request = request
+        self.heads: list[Head] = resolve_heads(
+            model, len(plan.outputs), task, from_logits, plan.pack
+        )
+        self.parts: list[list[tuple[Any, ...]]] = [[] for _ in self.heads]
+        self.num_rows = 0
+        self.largest_batch = 0
+
+    def rows_at_once(self, rows: int) -> int:
+        """Returns how many rows to take, if memory allows so many."""
+        if not self.full:
+            return rows
+        widths = [
+            spec.shape[-1] or 1
+            for spec in self.graph.specs
+            if len(spec.shape) == 2
+        ]
+        # The covariance before and after a product, and what is in between.
+        row_bytes = 4 * 4 * max(widths, default=1) ** 2
+        return max(1, min(rows, _FULL_BYTES // row_bytes))
+
+    def count_steps(
+        self, num_rows: int, rows_per_batch: int, batches: int | None
+    ) -> int:
+        """Returns how many steps predicting so many rows takes."""
+        if batches is not None:
+            num_rows = min(num_rows, batches * rows_per_batch)
+        tile = self.rows_at_once(rows_per_batch)
+        full, rest = divmod(num_rows, rows_per_batch)
+        return full * -(-rows_per_batch // tile) + -(-rest // tile)
+
+    def add(
+        self, batch: _data.Batch, progress: Progress, checked: bool
+    ) -> None:
+        """Predicts one batch of rows."""
+        if not checked:
+            _data.check_shapes(self.model, batch.inputs)
+            for leaf in keras.tree.flatten(batch.inputs):
+                _data.check_finite(leaf, "the inputs `x`", batch.first_row)
+        progress.begin_batch()
+        inputs = self.plan.flatten(batch.inputs)
+        tile = self.rows_at_once(batch.num_rows)
+        first = [len(parts) for parts in self.parts]
+        for begin in range(0, batch.num_rows, tile):
+            rows = [x[begin : begin + tile] for x in inputs]
+            made = self._program(rows)(*rows)
+            for parts, each in zip(self.parts, made, strict=True):
+                arrays = tuple(
+                    None if array is None else array.numpy() for array in each
+                )
+                _data.check_finite(
+                    arrays[0], "the outputs", batch.first_row + begin
+                )
+                parts.append(arrays)
+            progress.step()
+        self.num_rows += batch.num_rows
+        self.largest_batch = max(self.largest_batch, batch.num_rows)
+        progress.end_batch(
+            lambda: self.plan.pack(
+                [
+                    np.concatenate([part[0] for part in parts[since:]])
+                    for parts, since in zip(self.parts, first, strict=True)
+                ]
+            )
+        )
+
+    def _program(self, inputs: list[tf.Tensor]) -> Any:
+        """Returns the compiled pass for inputs like these."""
+        key = (
+            self.plan.signature,
+            self.full,
+            tuple(self.heads),
+            tuple((tuple(x.shape[1:]), x.dtype) for x in inputs),
+        )
+        graph, chosen, full = self.graph, self.plan.chosen, self.full
+        heads = list(self.heads)
+
+        def run(*tensors: tf.Tensor) -> list[tuple[Any, ...]]:
+            with keras.StatelessScope():
+                found = propagate(graph, chosen, tensors, full)
+            return [
+                _read(head, moments)
+                for head, moments in zip(heads, found, strict=True)
+            ]
+
+        with _lock:
+            known = _cache.setdefault(self.model, {})
+            if key not in known:
+                specs = [
+                    _keras.spec([None, *x.shape[1:]], x.dtype) for x in inputs
+                ]
+                known[key] = tf.function(
+                    run, autograph=False
+                ).get_concrete_function(*specs)
+            return known[key]
+
+    def result(self, seconds: float) -> Any:
+        """Returns the `Predictive` of each output, in the model's structure."""
+        how = "moments, full covariance" if self.full else "moments"
+        stats = Stats(
+            num_samples=0,
+            num_rows=self.num_rows,
+            seed=self.request.seed,
+            masks="independent",
+            method="moments",
+            engine=tuple(
+                EngineStep(name=node.path, engine="analytic", reason=how)
+                for node in self.graph.nodes
+            ),
+            seconds=seconds,
+            samples_per_second=0.0,
+            batch_size=self.largest_batch,
+        )
+        return self.plan.pack(
+            [
+                _predictive(head, parts, stats, self.request)
+                for head, parts in zip(self.heads, self.parts, strict=True)
+            ]
+        )
+
+
+def _read(head: Head, moments: Moments) -> tuple[Any, ...]:
+    """Returns mean, variance and mean entropy of an output."""
+    if head.from_logits:
+        function = (
+            keras.activations.softmax
+            if head.task == "classification"
+            else keras.activations.sigmoid
+        )
+        moments = activate(function, moments, "the output").moments
+    mean, variance = moments.mean, moments.spread()
+    if head.task == "regression":
+        return mean, variance, None
+    return mean, variance, _mean_entropy(head.task, mean, variance)
+
+
+def _mean_entropy(task: str, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+    """Returns the mean entropy to second order about the mean.
+
+    E H(p) ~ H(E p) - sum{ Var p[k] / (2 E p[k]) : k }
+    """
+    tiny = 1e-12
+    if task == "binary":
+        mean = tf.stack([mean, 1.0 - mean], axis=-1)
+        variance = tf.stack([variance, variance], axis=-1)
+    p = tf.clip_by_value(mean, tiny, 1.0)
+    entropy = -tf.reduce_sum(p * tf.math.log(p), axis=-1)
+    lost = tf.reduce_sum(variance / (2.0 * p), axis=-1)
+    return tf.maximum(entropy - lost, 0.0)
+
+
+def _predictive(
+    head: Head, parts: list[Any], stats: Stats, request: Request
+) -> Predictive:
+    mean, variance, entropy = (
+        [part[field] for part in parts] for field in range(3)
+    )
+    regression = head.task == "regression"
+    return Predictive(
+        task=head.task,
+        mean=np.concatenate(mean),
+        variance=np.concatenate(variance),
+        stats=stats,
+        mean_entropy=None if regression else np.concatenate(entropy),
+        noise_precision=request.noise_precision if regression else None,
+    )

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mean and variance of a value of the network, and how a layer changes them."""
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Moments:
+    """What is known of the distribution of a value.
+
+    Attributes:
+        mean: Tensor [rows, ...].
+        variance: Tensor like `mean`, or `None` for a value that is certain.
+    """
+
+    mean: tf.Tensor
+    variance: tf.Tensor | None = None
+
+    @property
+    def certain(self) -> bool:
+        """Whether no noise has reached the value."""
+        return self.variance is None
+
+    def spread(self) -> tf.Tensor:
+        """Returns the variance, zeros for a value that is certain."""
+        if self.variance is None:
+            return tf.zeros_like(self.mean)
+        return self.variance
+
+
+@dataclasses.dataclass(frozen=True)
+class Matrix:
+    """A mean derivative that mixes units: [in, out]."""
+
+    values: tf.Tensor
+
+    def times(self, block: tf.Tensor) -> tf.Tensor:
+        """Returns [rows, out, any] of a block [rows, in, any]."""
+        return tf.einsum("ij,rik->rjk", self.values, block)
+
+
+@dataclasses.dataclass(frozen=True)
+class Factor:
+    """A mean derivative of every unit alone: [rows or 1, units or 1]."""
+
+    values: tf.Tensor
+
+    def times(self, block: tf.Tensor) -> tf.Tensor:
+        """Returns [rows, units, any] of a block [rows, units, any]."""
+        return self.values[..., tf.newaxis] * block
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a rule makes of its inputs.
+
+    Attributes:
+        moments: Of the output.
+        jacobians: Per input, the mean derivative of the output by it. Empty
+            if the rule does not say; covariances then end here.
+        joint: Maps the covariance of the only input [rows, units, units] to
+            mean and covariance of the output, if they are known better than
+            by `moments` and `J C J'` with the variance on its diagonal.
+        linear: Whether the rule is linear in its random inputs. Then `J C J'`
+            is exact, and its diagonal is the variance.
+        then: What the layer does next, such as its activation: maps moments to
+            an outcome.
+    """
+
+    moments: Moments
+    jacobians: tuple[Matrix | Factor, ...] = ()
+    joint: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]] | None = None
+    linear: bool = False
+    then: Callable[[Moments], "Outcome"] | None = None

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Activations, as layers and after a product."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bayesdrop.analytic import activations
+from keras_bayesdrop.analytic.moments import Factor
+from keras_bayesdrop.analytic.moments import Moments
+from keras_bayesdrop.analytic.moments import Outcome
+from keras_bayesdrop.analytic.registry import register_rule
+from keras_bayesdrop.analytic.rules.softmax import softmax_outcome
+from keras_bayesdrop.errors import PlanError
+
+
+def activate(function: Any, x: Moments, name: str) -> Outcome:
+    """Applies one of Keras' activation functions.
+
+    Args:
+        function: The function, or `None`.
+        x: What it is applied to.
+        name: Of the layer, for messages.
+    """
+    if function is keras.activations.softmax:
+        return softmax_outcome(x)
+    known = activations.activation_of(function)
+    if known is None:
+        label = getattr(function, "__name__", repr(function))
+        raise PlanError(
+            f"Layer `{name}` has an activation without a rule for moments. "
+            "Expected one of Keras' own with its default settings. Received: "
+            f"activation={label}"
+        )
+    return apply(known, x)
+
+
+def apply(activation: activations.Activation, x: Moments) -> Outcome:
+    """Applies the moments of an activation to every unit alone."""
+    if activation is activations.linear:
+        return Outcome(x, (Factor(tf.ones_like(x.mean)),), linear=True)
+    mean, variance, gain = activation(x.mean, x.spread())
+    made = Moments(mean, variance)
+    if activation is not activations.relu or x.mean.shape.rank != 2:
+        return Outcome(made, (Factor(gain),))
+
+    def joint(before: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        between = activations.relu_covariance(x.mean, before)
+        return mean, tf.linalg.set_diag(between, variance)
+
+    return Outcome(made, (Factor(gain),), joint)
+
+
+@register_rule(keras.layers.Activation)
+def activation(
+    layer: keras.layers.Activation, inputs: Sequence[Moments]
+) -> Outcome:
+    """Any activation that is known by its function."""
+    return activate(layer.activation, inputs[0], layer.name)
+
+
+@register_rule(keras.layers.ReLU)
+def relu(layer: keras.layers.ReLU, inputs: Sequence[Moments]) -> Outcome:
+    """max(x, 0), with a slope below zero; with other settings by quadrature."""
+    if layer.max_value is None and not layer.threshold:
+        slope = float(layer.negative_slope or 0.0)
+        rule = activations.leaky_relu(slope) if slope else activations.relu
+        return apply(rule, inputs[0])
+    return apply(activations.quadrature(layer.call), inputs[0])
+
+
+@register_rule(keras.layers.LeakyReLU)
+def leaky_relu(
+    layer: keras.layers.LeakyReLU, inputs: Sequence[Moments]
+) -> Outcome:
+    """max(x, slope * x)."""
+    rule = activations.leaky_relu(float(layer.negative_slope))
+    return apply(rule, inputs[0])
+
+
+@register_rule(keras.layers.ELU)
+def elu(layer: keras.layers.ELU, inputs: Sequence[Moments]) -> Outcome:
+    """The exponential linear unit, by quadrature."""
+    return apply(activations.quadrature(layer.call), inputs[0])

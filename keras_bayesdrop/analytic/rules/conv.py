@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bayesdrop.analytic.moments import Moments
+from keras_bayesdrop.analytic.moments import Outcome
+from keras_bayesdrop.analytic.registry import register_rule
+from keras_bayesdrop.analytic.rules.activation import activate
+
+
+@register_rule(keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
+def conv(layer: Any, inputs: Sequence[Moments]) -> Outcome:
+    """A convolution: mean by the kernel, variance by its squares.
+
+    Units count as independent: what overlapping windows share is left out.
+    """
+    return _convolve(layer, inputs[0], keras.ops.conv)
+
+
+@register_rule(keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
+def depthwise_conv(layer: Any, inputs: Sequence[Moments]) -> Outcome:
+    """A convolution of every channel alone."""
+    return _convolve(layer, inputs[0], keras.ops.depthwise_conv)
+
+
+def _convolve(layer: Any, x: Moments, operation: Any) -> Outcome:
+    def run(values: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+        padding = layer.padding
+        if padding == "causal":
+            before = layer.dilation_rate[0] * (layer.kernel_size[0] - 1)
+            channels_last = layer.data_format == "channels_last"
+            time = (
+                [[before, 0], [0, 0]]
+                if channels_last
+                else [[0, 0], [before, 0]]
+            )
+            values, padding = tf.pad(values, [[0, 0], *time]), "valid"
+        return operation(
+            values,
+            kernel,
+            strides=tuple(layer.strides),
+            padding=padding,
+            dilation_rate=layer.dilation_rate,
+            data_format=layer.data_format,
+        )
+
+    weights = tf.cast(layer.kernel, x.mean.dtype)
+    mean = run(x.mean, weights)
+    if layer.use_bias:
+        shape = [1] * mean.shape.rank
+        shape[-1 if layer.data_format == "channels_last" else 1] = -1
+        mean = mean + tf.reshape(tf.cast(layer.bias, mean.dtype), shape)
+    variance = None
+    if x.variance is not None:
+        variance = run(x.variance, tf.square(weights))
+    return Outcome(
+        Moments(mean, variance),
+        linear=True,
+        then=lambda y: activate(layer.activation, y, layer.name),
+    )

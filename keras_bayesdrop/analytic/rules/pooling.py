@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling: averages exactly, maxima by Clark's formula."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bayesdrop.analytic import normal
+from keras_bayesdrop.analytic.moments import Moments
+from keras_bayesdrop.analytic.moments import Outcome
+from keras_bayesdrop.analytic.registry import register_rule
+
+# Standard deviations after which nothing happens in float32.
+_FAR = 30.0
+
+
+@register_rule(
+    keras.layers.AveragePooling1D,
+    keras.layers.AveragePooling2D,
+    keras.layers.AveragePooling3D,
+)
+def average_pooling(layer: Any, inputs: Sequence[Moments]) -> Outcome:
+    """Means of windows: of `n` independent units, `1 / n^2` of each variance.
+
+    At the border Keras divides by as many as the window holds.
+    """
+    (x,) = inputs
+    mean = tf.convert_to_tensor(layer.call(x.mean))
+    variance = None
+    if x.variance is not None:
+        pooled = tf.convert_to_tensor(layer.call(x.variance))
+        size = float(math.prod(layer.pool_size))
+        count: Any = size
+        if layer.padding == "same":
+            # An average of ones over all places, borders counted as zeros,
+            # would say how full a window is: the padding does not count, so
+            # ask for the sum by a window that is padded by hand.
+            count = _window_sizes(layer, x.variance)
+        variance = pooled / count
+    return Outcome(Moments(mean, variance), linear=True)
+
+
+def _window_sizes(layer: Any, x: tf.Tensor) -> tf.Tensor:
+    """Returns how many entries each window of a "same" pooling holds."""
+    ones = tf.ones_like(x[:1])
+    places = ones.shape.rank - 2
+    first = layer.data_format == "channels_first"
+    channels = ones.shape[1] if first else ones.shape[-1]
+    kernel = tf.ones([*layer.pool_size, 1, 1], ones.dtype)
+    kernel = tf.tile(kernel, [1] * places + [channels, 1])
+    return tf.convert_to_tensor(
+        keras.ops.depthwise_conv(
+            ones,
+            kernel,
+            strides=layer.strides,
+            padding="same",
+            data_format=layer.data_format,
+        )
+        if places < 3
+        else keras.ops.conv(
+            ones[..., :1],
+            tf.ones([*layer.pool_size, 1, 1], ones.dtype),
+            strides=layer.strides,
+            padding="same",
+            data_format="channels_last",
+        )
+    )
+
+
+@register_rule(
+    keras.layers.GlobalAveragePooling1D,
+    keras.layers.GlobalAveragePooling2D,
+    keras.layers.GlobalAveragePooling3D,
+)
+def global_average_pooling(layer: Any, inputs: Sequence[Moments]) -> Outcome:
+    """Means over all places."""
+    (x,) = inputs
+    mean = tf.convert_to_tensor(layer.call(x.mean))
+    variance = None
+    if x.variance is not None:
+        pooled = tf.convert_to_tensor(layer.call(x.variance))
+        places = tf.size(x.mean[0]) // tf.size(mean[0])
+        variance = pooled / tf.cast(places, pooled.dtype)
+    return Outcome(Moments(mean, variance), linear=True)
+
+
+@register_rule(
+    keras.layers.MaxPooling1D,
+    keras.layers.MaxPooling2D,
+    keras.layers.MaxPooling3D,
+)
+def max_pooling(layer: Any, inputs: Sequence[Moments]) -> Outcome:
+    """Maxima of windows, two units at a time by Clark's formula."""
+    (x,) = inputs
+    if x.variance is None:
+        return Outcome(Moments(tf.convert_to_tensor(layer.call(x.mean))))
+    mean = _windows(layer, x.mean, float("-inf"))
+    variance = _windows(layer, x.variance, 0.0)
+    return Outcome(_maximum(list(zip(mean, variance, strict=True))))
+
+
+@register_rule(
+    keras.layers.GlobalMaxPooling1D,
+    keras.layers.GlobalMaxPooling2D,
+    keras.layers.GlobalMaxPooling3D,
+)
+def global_max_pooling(layer: Any, inputs: Sequence[Moments]) -> Outcome:
+    """The maximum over all places, by halves."""
+    (x,) = inputs
+    first = layer.data_format == "channels_first"
+    axes = (
+        [*range(2, x.mean.shape.rank)]
+        if first
+        else [*range(1, x.mean.shape.rank - 1)]
+    )
+    if x.variance is None:
+        return Outcome(Moments(tf.convert_to_tensor(layer.call(x.mean))))
+    moments = []
+    for values in (x.mean, x.variance):
+        perm = [
+            0,
+            *axes,
+            *(a for a in range(1, values.shape.rank) if a not in axes),
+        ]
+        moved = tf.transpose(values, perm)
+        rows = tf.shape(moved)[0]
+        channels = values.shape[1] if first else values.shape[-1]
+        moments.append(
+            tf.unstack(tf.reshape(moved, [rows, -1, channels]), axis=1)
+        )
+    pooled = _maximum(list(zip(*moments, strict=True)))
+    if layer.keepdims:
+        shape = [1 if a in axes else s for a, s in enumerate(x.mean.shape)]
+        shape[0] = -1
+        pooled = Moments(
+            tf.reshape(pooled.mean, shape), tf.reshape(pooled.spread(), shape)
+        )
+    return Outcome(pooled)
+
+
+def _windows(layer: Any, x: tf.Tensor, padding: float) -> list[tf.Tensor]:
+    """Returns, per place of a window, the entries that windows have there."""
+    first = layer.data_format == "channels_first"
+    if first:
+        x = tf.transpose(x, [0, *range(2, x.shape.rank), 1])
+    pool, strides = layer.pool_size, layer.strides
+    places = x.shape.rank - 2
+    sizes, paddings = [], [[0, 0]]
+    for axis in range(places):
+        size = x.shape[axis + 1]
+        if layer.padding == "same":
+            out = -(-size // strides[axis])
+            total = max((out - 1) * strides[axis] + pool[axis] - size, 0)
+            paddings.append([total // 2, total - total // 2])
+        else:
+            out = (size - pool[axis]) // strides[axis] + 1
+            paddings.append([0, 0])
+        sizes.append(out)
+    x = tf.pad(x, [*paddings, [0, 0]], constant_values=padding)
+    found = []
+    for offset in _offsets(pool):
+        begin = [slice(None)]
+        for axis in range(places):
+            last = offset[axis] + (sizes[axis] - 1) * strides[axis] + 1
+            begin.append(slice(offset[axis], last, strides[axis]))
+        piece = x[tuple(begin)]
+        if first:
+            piece = tf.transpose(
+                piece,
+                [0, piece.shape.rank - 1, *range(1, piece.shape.rank - 1)],
+            )
+        found.append(piece)
+    return found
+
+
+def _offsets(pool: Sequence[int]) -> list[tuple[int, ...]]:
+    offsets: list[tuple[int, ...]] = [()]
+    for size in pool:
+        offsets = [(*o, i) for o in offsets for i in range(size)]
+    return offsets
+
+
+def _maximum(parts: list[tuple[tf.Tensor, tf.Tensor]]) -> Moments:
+    """Takes maxima two at a time, as in a knock-out tournament."""
+    while len(parts) > 1:
+        half = len(parts) // 2
+        met = [
+            _clark(*one, *other)
+            for one, other in zip(
+                parts[:half], parts[half : 2 * half], strict=True
+            )
+        ]
+        parts = met + parts[2 * half :]
+    return Moments(*parts[0])
+
+
+def _clark(
+    mean: tf.Tensor, variance: tf.Tensor, mean2: tf.Tensor, variance2: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the moments of the larger of two independent normal variables.
+
+    Clark's formula about the larger mean, so that nothing large cancels: with
+    `t^2 = v1 + v2`, `a = (m1 - m2) / t`, `q = Phi(-a)`, `r = phi(a) - a q`
+
+        E max          = m1 + t r
+        E (max - m1)^2 = v1 (1 - q) + v2 q - a t^2 r
+    """
+    spread = tf.sqrt(variance + variance2)
+    ahead = mean >= mean2
+    # How far ahead, in standard deviations; padding is infinitely far behind.
+    far = tf.math.divide_no_nan(tf.abs(mean - mean2), spread)
+    far = tf.where(spread > 0, tf.minimum(far, _FAR), _FAR)
+    q = normal.tail(far)
+    r = tf.maximum(normal.density(far) - far * q, 0.0)
+    v1 = tf.where(ahead, variance, variance2)
+    v2 = tf.where(ahead, variance2, variance)
+    # About the larger mean: E max = spread r, and E max^2 is the sum below.
+    second = v1 * (1.0 - q) + v2 * q - far * r * tf.square(spread)
+    second = tf.maximum(second - tf.square(spread * r), 0.0)
+    return tf.maximum(mean, mean2) + spread * r, second
