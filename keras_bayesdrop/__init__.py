@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Honest uncertainty for Keras models: one call, fast, reproducible."""
 
+from keras_bayesdrop import analytic as analytic
 from keras_bayesdrop import callbacks as callbacks
 from keras_bayesdrop import errors as errors
 from keras_bayesdrop import layers as layers
+from keras_bayesdrop import losses as losses
 from keras_bayesdrop import metrics as metrics
 from keras_bayesdrop import noise as noise
+from keras_bayesdrop import priors as priors
 from keras_bayesdrop import regularizers as regularizers
+from keras_bayesdrop import sparsity as sparsity
+from keras_bayesdrop import training as training
+from keras_bayesdrop import weight_priors as weight_priors
 from keras_bayesdrop._version import __version__ as __version__
 from keras_bayesdrop.errors import BayesdropError as BayesdropError
 from keras_bayesdrop.errors import BayesdropWarning as BayesdropWarning
 from keras_bayesdrop.explanation import explain as explain
 from keras_bayesdrop.information import info as info
 from keras_bayesdrop.inspection import inspect as inspect
+from keras_bayesdrop.layers import ConcreteDropout as ConcreteDropout
 from keras_bayesdrop.layers import MCAlphaDropout as MCAlphaDropout
 from keras_bayesdrop.layers import MCDropout as MCDropout
 from keras_bayesdrop.layers import MCGaussianDropout as MCGaussianDropout
@@ -24,6 +31,9 @@ from keras_bayesdrop.predict import (
 )
 from keras_bayesdrop.predictive import Predictive as Predictive
 from keras_bayesdrop.regularizers import model_precision as model_precision
+from keras_bayesdrop.sparsity import prune as prune
+from keras_bayesdrop.sparsity import sparsity_report as sparsity_report
+from keras_bayesdrop.sparsity import to_sparse_size as to_sparse_size
 from keras_bayesdrop.views import deterministic as deterministic
 from keras_bayesdrop.views import sample_function as sample_function
 from keras_bayesdrop.views import stochastic as stochastic

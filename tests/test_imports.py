@@ -19,19 +19,20 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 ROWS = (
     {"errors", "_types", "_version", "_export", "_validate", "_rng", "_keras"}
     | {"_noise_precision", "_progress", "_sketch", "_table", "_arrays"}
-    | {"_labels", "_mixture", "_stats", "_predictive_checks"}
+    | {"_labels", "_mixture", "_sparse_source", "_stats", "_predictive_checks"}
     | {"_predictive_file", "_build_info", "_library"},
-    {"noise", "priors"},
-    {"_draws", "layers", "regularizers"},
+    {"noise", "priors", "weight_priors"},
+    {"_draws", "layers", "losses", "regularizers"},
     {"sites"},
     {"plan"},
     {"engines"},
-    {"views"},
+    {"analytic", "views"},
+    {"sparsity"},
     {"predictive"},
     {"metrics"},
     {"plots"},
     {"predict", "explanation", "information", "inspection", "_accumulate"}
-    | {"_data", "_geometry", "_run", "_sampler", "_tasks"},
+    | {"_data", "_geometry", "_moments_run", "_run", "_sampler", "_tasks"},
     {"callbacks", "training", "__main__"},
 )
 RANK = {module: rank for rank, row in enumerate(ROWS) for module in row}

@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers that drop in training and at prediction alike."""
 
+from keras_bayesdrop.layers.concrete_dropout import (
+    ConcreteDropout as ConcreteDropout,
+)
+from keras_bayesdrop.layers.drop_connect import (
+    DropConnectConv2D as DropConnectConv2D,
+)
+from keras_bayesdrop.layers.drop_connect import (
+    DropConnectDense as DropConnectDense,
+)
 from keras_bayesdrop.layers.mc_alpha_dropout import (
     MCAlphaDropout as MCAlphaDropout,
 )
@@ -16,4 +25,16 @@ from keras_bayesdrop.layers.mc_spatial_dropout import (
 )
 from keras_bayesdrop.layers.mc_spatial_dropout import (
     MCSpatialDropout3D as MCSpatialDropout3D,
+)
+from keras_bayesdrop.layers.variational_conv import (
+    VariationalConv1D as VariationalConv1D,
+)
+from keras_bayesdrop.layers.variational_conv import (
+    VariationalConv2D as VariationalConv2D,
+)
+from keras_bayesdrop.layers.variational_dense import (
+    VariationalDense as VariationalDense,
+)
+from keras_bayesdrop.layers.variational_dropout import (
+    VariationalDropout as VariationalDropout,
 )
