@@ -36,8 +36,8 @@ class KLAnnealing(keras.callbacks.Callback):
     `logs` get it as `kl_weight`, as it was for the last batch of the epoch.
 
     Args:
-        epochs: Positive int. Epochs until the weight is 1.
         schedule: `"linear"`, `"cosine"` or `"cyclic"`. Defaults to `"linear"`.
+        epochs: Positive int. Epochs until the weight is 1. Defaults to 10.
         start: Float in `[0, 1]`. Weight to begin with. Defaults to `0.0`.
         cycles: Positive int. How often `"cyclic"` begins anew. Defaults to 4.
         ramp: Float in `(0, 1]`. Share of a cycle in which the weight rises, to
@@ -51,7 +51,7 @@ class KLAnnealing(keras.callbacks.Callback):
         x,
         y,
         epochs=100,
-        callbacks=[keras_bayesdrop.callbacks.KLAnnealing(epochs=20)],
+        callbacks=[keras_bayesdrop.callbacks.KLAnnealing("linear", 20)],
     )
     ```
 
@@ -62,16 +62,16 @@ class KLAnnealing(keras.callbacks.Callback):
 
     def __init__(
         self,
-        epochs: int,
         schedule: str = "linear",
+        epochs: int = 10,
         start: float = 0.0,
         cycles: int = 4,
         ramp: float = 0.5,
         update: str = "batch",
     ) -> None:
         super().__init__()
-        self.epochs = check_positive_int(epochs, "epochs")
         self.schedule = check_choice(schedule, "schedule", SCHEDULES)
+        self.epochs = check_positive_int(epochs, "epochs")
         self.start = check_rate(start, "start")
         self.cycles = check_positive_int(cycles, "cycles")
         self.ramp = check_rate(ramp, "ramp")

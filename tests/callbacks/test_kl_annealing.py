@@ -76,7 +76,7 @@ def fit(callback, epochs, model=None, **kwargs):
     ],
 )
 def test_weight_of_every_batch(schedule, expected):
-    callback = KLAnnealing(4, schedule, cycles=2)
+    callback = KLAnnealing(schedule, 4, cycles=2)
     weights, history, model = fit(callback, 5)
     np.testing.assert_allclose(weights, expected, rtol=1e-6, atol=1e-7)
     # The logs have that of the last batch.
@@ -86,7 +86,7 @@ def test_weight_of_every_batch(schedule, expected):
 
 
 def test_start_and_epochs():
-    callback = KLAnnealing(4, start=0.2, update="epoch")
+    callback = KLAnnealing(epochs=4, start=0.2, update="epoch")
     weights, _, model = fit(callback, 4)
     np.testing.assert_allclose(
         weights, np.repeat([0.2, 0.4, 0.6, 0.8], 2), rtol=1e-6
@@ -96,7 +96,7 @@ def test_start_and_epochs():
 
 
 def test_ramp():
-    callback = KLAnnealing(10, "cyclic", cycles=1, ramp=0.2, start=0.5)
+    callback = KLAnnealing("cyclic", 10, cycles=1, ramp=0.2, start=0.5)
     given = [callback.weight(epoch) for epoch in (0, 1, 2, 5, 9.9, 10, 50)]
     np.testing.assert_allclose(given, [0.5, 0.75, 1, 1, 1, 1, 1])
 
@@ -104,7 +104,7 @@ def test_ramp():
 def test_loss_is_that_of_the_weight():
     # In one batch: loss = data + weight * KL / N, with the noise off.
     model = make_model()
-    callback = KLAnnealing(4)
+    callback = KLAnnealing(epochs=4)
     callback.set_model(model)
     callback.set_params({"steps": 1})
     callback.on_train_begin()
@@ -123,15 +123,15 @@ def test_loss_is_that_of_the_weight():
 
 
 def test_goes_on_where_it_stopped(tmp_path):
-    whole, _, _ = fit(KLAnnealing(4), 4)
-    first, _, model = fit(KLAnnealing(4), 2)
+    whole, _, _ = fit(KLAnnealing(epochs=4), 4)
+    first, _, model = fit(KLAnnealing(epochs=4), 2)
     path = os.path.join(tmp_path, "model.keras")
     model.save(path)
     loaded = keras.models.load_model(path)
     # It is a variable of the model, and so is in the file.
     assert weight_of(loaded, "dropped") == weight_of(model, "dropped") == 0.375
     assert weight_of(loaded, "inner", "nested") == 0.375
-    rest, _, _ = fit(KLAnnealing(4), 4, loaded, initial_epoch=2)
+    rest, _, _ = fit(KLAnnealing(epochs=4), 4, loaded, initial_epoch=2)
     np.testing.assert_allclose(first + rest, whole)
 
 
@@ -140,7 +140,7 @@ def test_streams_of_unknown_length():
         while True:
             yield X[:4], Y[:4]
 
-    callback, record = KLAnnealing(4), Record()
+    callback, record = KLAnnealing(epochs=4), Record()
     make_model().fit(
         batches(),
         steps_per_epoch=2,
@@ -172,7 +172,7 @@ def test_model_without_kl():
     with pytest.raises(
         BayesdropError, match=r"nothing to anneal.*Expected.*Received"
     ):
-        model.fit(X, Y, verbose=0, callbacks=[KLAnnealing(2)])
+        model.fit(X, Y, verbose=0, callbacks=[KLAnnealing(epochs=2)])
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from keras_bayesdrop.layers import _concrete_noise
 from keras_bayesdrop.layers import _dropped_kernel
 from keras_bayesdrop.regularizers import DropoutL2
 from tests.helpers import TestCase
+from tests.replicas import one_step
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 layers = keras.layers
@@ -411,47 +412,13 @@ class KLTest(TestCase):
         self.assertEqual([float(loss) for loss in model.losses], before)
 
     def test_replicas_count_it_once(self):
-        # Inputs of zero, so that there is no noise, and one step. The last
-        # layer makes the replicas wait for each other inside the model.
-        program = """
-import contextlib
-import keras
-import numpy as np
-import tensorflow as tf
-import keras_bayesdrop as kbd
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(
-    cpu, [tf.config.LogicalDeviceConfiguration()] * 2
-)
-for devices in ((), ("CPU:0", "CPU:1")):
-    keras.utils.set_random_seed(1)
-    scope = contextlib.nullcontext()
-    if devices:
-        scope = tf.distribute.MirroredStrategy(devices).scope()
-    with scope:
-        dropped = [
-            kbd.layers.ConcreteDropout(keras.layers.Dense(n), 4, 0.5)
-            for n in (3, 2)
-        ]
-        model = keras.Sequential([
-            keras.Input((5,)),
-            *dropped,
-            keras.layers.BatchNormalization(synchronized=True),
-        ])
-        model.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=False)
-    history = model.fit(
-        np.zeros((8, 5)), np.ones((8, 2)), batch_size=8, verbose=0
-    )
-    print(history.history["loss"][0])
-    for layer in dropped:
-        print(float(layer.noise.logit.numpy()))
-        print(float(keras.ops.sum(layer.layer.kernel)))
-"""
-        printed = self.run_in_new_process(program).split()
-        alone, together = np.reshape([float(v) for v in printed], (2, 5))
+        dropped = "kbd.layers.ConcreteDropout(keras.layers.Dense({}), 4, 0.5)"
+        alone, together = one_step(
+            self, ", ".join(dropped.format(units) for units in (3, 2))
+        )
         self.assertAllClose(alone, together, rtol=1e-5)
         # The step of the logit is a tenth of the gradient of KL / 4.
-        self.assertNotAllClose(alone[1], logit(0.1))
+        self.assertNotAllClose(alone[3], abs(logit(0.1)))
 
 
 class LearningTest(TestCase):

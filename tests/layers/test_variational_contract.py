@@ -21,6 +21,7 @@ from keras_bayesdrop.weight_priors import Gaussian
 from keras_bayesdrop.weight_priors import LogUniform
 from keras_bayesdrop.weight_priors import StudentT
 from tests.helpers import TestCase
+from tests.replicas import one_step
 
 # Said once a process; `WarningTest` looks at it.
 pytestmark = pytest.mark.filterwarnings("ignore:The log-uniform prior is")
@@ -321,6 +322,17 @@ class LossTest(TestCase):
         data = np.mean((model.predict(x, verbose=0) - y) ** 2)
         expected = data + float(model.layers[-1].kl_divergence()) / 50
         self.assertAllClose(losses, [expected] * 3, rtol=1e-5)
+
+    def test_replicas_count_it_once(self):
+        alone, together = one_step(
+            self,
+            "kbd.layers.VariationalDense(3, 4, 'multiplicative'), "
+            "kbd.layers.VariationalDropout(4), "
+            "kbd.layers.VariationalDense(2, 4)",
+        )
+        self.assertAllClose(alone, together, rtol=1e-5)
+        # The KL moves log sigma^2 of all 6 weights of the last layer.
+        self.assertNotAllClose(alone[-1], 60.0)
 
     def test_a_layer_called_twice_counts_once(self):
         layer = VariationalDense(7, 50)
