@@ -1212,6 +1212,9 @@ def test_activations_of_what_is_not_finite(activation, dtype):
     if activation in ("gelu", "silu"):
         # -inf times 0 is NaN in TensorFlow; the limit would do as well.
         expected[3] = expected[3] if np.isnan(shown[3]) else 0.0
+    if activation == "softmax":
+        # With AVX-512 TensorFlow makes [0, NaN] of [-inf, NaN].
+        expected[np.isnan(product).any(axis=1)] = np.nan
     np.testing.assert_allclose(shown, expected, rtol=1e-6)
 
 
