@@ -38,6 +38,11 @@ class SparseSource:
         """
         raise NotImplementedError
 
+    def second_moments(self) -> Any:
+        """Returns `theta^2 + sigma^2`: a tensor in the shape of the kernel."""
+        square = keras.ops.square(self.mean_kernel())
+        return square * (1.0 + keras.ops.exp(self.log_alpha()))
+
     def plain_layer(self) -> keras.layers.Layer:
         """Returns the `Dense` or `Conv` layer without noise.
 

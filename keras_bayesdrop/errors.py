@@ -24,7 +24,7 @@ class NothingToSampleError(BayesdropError):
 
 
 class SelectionError(BayesdropError):
-    """A `layers` argument that matches no noise site."""
+    """A `layers` argument that matches nothing it could stand for."""
 
 
 class PlanError(BayesdropError):
@@ -41,6 +41,10 @@ class EngineUnavailableError(BayesdropError):
 
 class MissingSamplesError(BayesdropError):
     """A quantity that needs the single samples, which were not kept."""
+
+
+class MissingPackageError(BayesdropError, ImportError):
+    """A package that is not installed with this one, and is needed here."""
 
 
 class BayesdropWarning(UserWarning):

@@ -7,18 +7,16 @@ With `l_s = log p(y | x, noise_s)`, the likelihood under sample `s` of `S`:
     importance weighted   log( 1/S * sum{ exp(l_s) : s } )
     tail-adaptive         sum{ w_s * l_s : s },  w_s held fixed
 
-All three have the gradient `sum{ w_s * grad l_s : s }`, with the weights
-
-    lower bound           w_s = 1 / S
-    importance weighted   w_s = exp(l_s) / sum{ exp(l_k) : k }
-    tail-adaptive         w_s = g_s / sum{ g_k : k },
-                          g_s = S / (how many k have l_k >= l_s)
+All three have the gradient `sum{ w_s * grad l_s : s }`, with the weights of
+`_sample_weights`.
 """
 
 import math
 from typing import Any
 
 import keras
+
+from keras_bayesdrop._sample_weights import tail_adaptive_weights
 
 
 def lower_bound(log_likelihood: Any) -> Any:
@@ -41,19 +39,6 @@ def tail_adaptive(log_likelihood: Any) -> Any:
     """Returns the mean over the last axis with weights by rank."""
     weights = keras.ops.stop_gradient(tail_adaptive_weights(log_likelihood))
     return keras.ops.sum(weights * log_likelihood, axis=-1)
-
-
-def tail_adaptive_weights(log_likelihood: Any) -> Any:
-    """Returns the weights of the samples, the last axis, which sum to one.
-
-    Samples of equal likelihood have equal weights.
-    """
-    samples = log_likelihood.shape[-1]
-    mine = keras.ops.expand_dims(log_likelihood, -1)  # [..., samples, 1]
-    others = keras.ops.expand_dims(log_likelihood, -2)  # [..., 1, samples]
-    at_least = keras.ops.cast(others >= mine, log_likelihood.dtype)
-    gamma = samples / keras.ops.sum(at_least, axis=-1)
-    return gamma / keras.ops.sum(gamma, axis=-1, keepdims=True)
 
 
 OBJECTIVES = {

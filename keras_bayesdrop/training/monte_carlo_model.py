@@ -77,17 +77,17 @@ class MonteCarloModel(_keras.Functional):
     Logged are, in `fit` and `evaluate`:
 
     - `loss`: what is minimised;
-    - `mc_nll`: the same without penalties;
+    - `mc_loss`: the same without penalties;
     - `nll`: the loss of what `predict` returns, without penalties. Where the
       noise is off at prediction, this is the deterministic network;
     - metrics of `compile`, also of what `predict` returns.
 
-    `evaluate` (and validation in `fit`) computes `loss` and `mc_nll` with the
+    `evaluate` (and validation in `fit`) computes `loss` and `mc_loss` with the
     noise of `predict_with_uncertainty(..., masks="independent", seed=0)`, and
     all else in inference mode: the same noise each time, so that epochs
-    compare. For `"importance_weighted"` by example, minus `mc_nll` is the test
+    compare. For `"importance_weighted"` by example, minus `mc_loss` is the test
     log-likelihood. Callbacks must be told that less is better, as in
-    `EarlyStopping("val_mc_nll", mode="min")`.
+    `EarlyStopping("val_mc_loss", mode="min")`.
 
     Args:
         inputs: As in `keras.Model`.
@@ -216,8 +216,8 @@ class MonteCarloModel(_keras.Functional):
         self.mc_vectorized = mc_vectorized
         self._mc_loss: MonteCarloLoss = mc_loss
         self._mc_loss_weights = loss_weights
-        if not hasattr(self, "_mc_nll"):
-            self._mc_nll = keras.metrics.Mean(name="mc_nll")
+        if not hasattr(self, "_mc_tracker"):
+            self._mc_tracker = keras.metrics.Mean(name="mc_loss")
             self._nll = keras.metrics.Mean(name="nll")
 
     def train_step(self, data: Any) -> dict[str, Any]:
@@ -225,8 +225,8 @@ class MonteCarloModel(_keras.Functional):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
             sampled, penalty = self._sample(x, y, sample_weight)
-            mc_nll = self._mc_loss.reduce(sampled, sample_weight)
-            loss = self.optimizer.scale_loss(_per_replica(mc_nll + penalty))
+            mc_loss = self._mc_loss.reduce(sampled, sample_weight)
+            loss = self.optimizer.scale_loss(_per_replica(mc_loss + penalty))
         # Before the step, as the metrics of Keras.
         y_pred = self(x, training=False)
         variables = self.trainable_weights
@@ -240,7 +240,7 @@ class MonteCarloModel(_keras.Functional):
                 "The model does not have any trainable weights.", stacklevel=2
             )
         return self._report(
-            x, y, y_pred, sample_weight, mc_nll + penalty, mc_nll
+            x, y, y_pred, sample_weight, mc_loss + penalty, mc_loss
         )
 
     def test_step(self, data: Any) -> dict[str, Any]:
@@ -248,15 +248,15 @@ class MonteCarloModel(_keras.Functional):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = self(x, training=False)
         penalty = self._penalty()
-        first_row = keras.ops.cast(self._mc_nll.count, "int64")
+        first_row = keras.ops.cast(self._mc_tracker.count, "int64")
         outputs = evaluation_samples(self, x, self.mc_samples, first_row)
         samples = self.mc_samples
         if outputs is None:  # without noise, all samples would be alike
             outputs, samples = y_pred, 1
         sampled = self._mc_loss.sampled(y, outputs, sample_weight, samples)
-        mc_nll = self._mc_loss.reduce(sampled, sample_weight)
+        mc_loss = self._mc_loss.reduce(sampled, sample_weight)
         return self._report(
-            x, y, y_pred, sample_weight, mc_nll + penalty, mc_nll
+            x, y, y_pred, sample_weight, mc_loss + penalty, mc_loss
         )
 
     def compute_loss(
@@ -336,14 +336,14 @@ class MonteCarloModel(_keras.Functional):
         y_pred: Any,
         sample_weight: Any,
         loss: Any,
-        mc_nll: Any,
+        mc_loss: Any,
     ) -> dict[str, Any]:
         """Updates all metrics and returns their values."""
         rows = num_rows(x)
         nll = self._plain_nll(y, y_pred, sample_weight)
         tracker = next(m for m in self.metrics if m.name == "loss")
         tracker.update_state(loss, sample_weight=rows)
-        self._mc_nll.update_state(mc_nll, sample_weight=rows)
+        self._mc_tracker.update_state(mc_loss, sample_weight=rows)
         self._nll.update_state(nll, sample_weight=rows)
         logs: dict[str, Any] = self.compute_metrics(
             x, y, y_pred, sample_weight=sample_weight

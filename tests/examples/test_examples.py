@@ -14,13 +14,13 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-def run_quickly(script, directory):
+def run_quickly(script, directory, out):
     """Runs an example in a directory; returns what it prints."""
     path = os.pathsep.join(
         filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))
     )
     done = subprocess.run(
-        [sys.executable, str(script), "--quick", "--out", "picture.png"],
+        [sys.executable, str(script), "--quick", "--out", out],
         cwd=directory,
         env={**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": path},
         capture_output=True,
@@ -53,7 +53,29 @@ def widening(output, _):
     assert 380 < float(rows[-1][1]) < 430
 
 
-CHECKS = {"mauna_loa.py": widening}
+def shrinking(output, _):
+    """Priors take away what dropout leaves; all read most of the digits."""
+    rows = re.findall(r"^([A-Zd][\w-]+)((?: +-?\d+\.\d+){5})$", output, re.M)
+    assert [name for name, _ in rows] == ["dropout", "ARD", "ADD", "ARD-ADD"]
+    table = {name: [float(n) for n in rest.split()] for name, rest in rows}
+    for accuracy, *_ in table.values():
+        assert accuracy > 0.8
+    for name in ("ARD", "ADD", "ARD-ADD"):
+        border, inner = table[name][2:4]
+        assert border < 0.5 * inner
+    hidden = {name: numbers[-1] for name, numbers in table.items()}
+    assert hidden["ADD"] < 0.5 * hidden["ARD"] < 0.5 * hidden["dropout"]
+
+
+CHECKS = {"mauna_loa.py": widening, "shrinkage_figures.py": shrinking}
+# Those that write several pictures, into a folder.
+SEVERAL = {
+    "shrinkage_figures.py": (
+        "importance_weights.png",
+        "scale_curves.png",
+        "weight_heatmap.png",
+    )
+}
 
 
 def test_there_are_examples():
@@ -62,14 +84,19 @@ def test_there_are_examples():
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_and_draws(script, tmp_path):
-    done = run_quickly(script, tmp_path)
-    picture = tmp_path / "picture.png"
-    width, height = size_of_png(picture)
-    assert min(width, height) >= 400
-    # A blank picture of this size compresses to a few kilobytes.
-    assert picture.stat().st_size > 20_000
-    assert [path.name for path in tmp_path.iterdir()] == ["picture.png"]
+    names = SEVERAL.get(script.name, ("picture.png",))
+    out = "pictures" if script.name in SEVERAL else "picture.png"
+    done = run_quickly(script, tmp_path, out)
+    assert [path.name for path in tmp_path.iterdir()] == [out]
+    folder = tmp_path / out if script.name in SEVERAL else tmp_path
+    pictures = sorted(folder.iterdir())
+    assert [path.name for path in pictures] == list(names)
+    for picture in pictures:
+        width, height = size_of_png(picture)
+        assert min(width, height) >= 400
+        # A blank picture of this size compresses to a few kilobytes.
+        assert picture.stat().st_size > 20_000
     # What TensorFlow logs does not bury what the example says.
     assert done.stderr == ""
     if script.name in CHECKS:
-        CHECKS[script.name](done.stdout, picture)
+        CHECKS[script.name](done.stdout, pictures)

@@ -315,6 +315,34 @@ class FamiliesTest(TestCase):
             again = MCDropout(noise=name, seed=8)
             self.assertAllEqual(tape.gradient(y, x), again(tf.ones_like(x)))
 
+    @parameterized.parameters(noises.Bernoulli(0.4), noises.Gaussian(0.4))
+    def test_engines_agree_on_noise_given_as_an_instance(self, noise):
+        model = keras.Sequential(
+            [
+                keras.Input((5,)),
+                MCDropout(noise=noise),
+                keras.layers.Dense(8, activation="relu"),
+                MCDropout(noise=noise),
+                keras.layers.Dense(2),
+            ]
+        )
+        x = np.random.default_rng(0).normal(size=(3, 5)).astype("float32")
+        draws = [
+            kbd.predict_with_uncertainty(
+                model,
+                x,
+                40,
+                seed=1,
+                engine=engine,
+                return_samples=True,
+                verbose=0,
+            ).samples
+            for engine in ("auto", "reference")
+        ]
+        # The same noise, and sums of eight products in another order.
+        self.assertAllClose(draws[0], draws[1], rtol=1e-5, atol=1e-5)
+        self.assertGreater(draws[0].std(axis=0).min(), 0.0)
+
     def test_not_compiled_but_sampled(self):
         """A chain stops at noise that the compiled op does not know."""
         model = keras.Sequential(

@@ -4,10 +4,12 @@ import numpy as np
 from absl.testing import parameterized
 
 import keras_bayesdrop as kbd
+from keras_bayesdrop import noise as noises
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import MCSpatialDropout1D
 from keras_bayesdrop.layers import MCSpatialDropout2D
 from keras_bayesdrop.layers import MCSpatialDropout3D
+from keras_bayesdrop.noise import families
 from tests.helpers import TestCase
 
 
@@ -49,7 +51,11 @@ class MCSpatialDropoutTest(TestCase):
         # are 4 * 0.5 / sqrt(2_867) = 0.037.
         self.assertAllClose(maps[..., 0].mean(), 1.0, atol=0.038, rtol=0)
 
-    @parameterized.parameters("gaussian", "half_cauchy")
+    @parameterized.parameters(
+        *(name for name in families.NAMES if name != "bernoulli"),
+        noises.InverseNakagami(5.0, 2.0),
+        noises.Gaussian(0.4),
+    )
     def test_maps_share_noise_of_any_family(self, noise):
         rate = 0.2 if noise == "gaussian" else None
         for cls, kwargs, shape, channels in (
@@ -60,6 +66,7 @@ class MCSpatialDropoutTest(TestCase):
                 (6, 5, 3, 2),
                 1,
             ),
+            (MCSpatialDropout3D, {}, (6, 3, 2, 2, 5), -1),
         ):
             layer = cls(rate, noise=noise, seed=5, **kwargs)
             x = np.ones(shape, "float32")

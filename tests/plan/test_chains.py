@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bayesdrop.layers import MCDropout
+from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.noise import Gaussian
+from keras_bayesdrop.noise import families
 from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import build_plan
 from tests import zoo
@@ -83,6 +86,30 @@ def test_links_in_order():
         False,
     ]
     assert not any(link.per_entry for link in chain.links)
+
+
+@pytest.mark.parametrize(
+    ("make", "noise"),
+    [
+        (lambda: MCDropout(0.3), Bernoulli(0.3)),
+        (lambda: MCDropout(noise=Bernoulli(0.3)), Bernoulli(0.3)),
+        (lambda: MCDropout(0.3, noise="gaussian"), Gaussian(0.3)),
+        (lambda: MCDropout(noise=Gaussian(0.3)), Gaussian(0.3)),
+    ],
+)
+def test_noise_as_an_argument(make, noise):
+    """Dropout and its Gaussian form fuse, whichever way they are written."""
+    plan = plan_of(make(), dense(4, "relu"), make(), dense(2))
+    (chain,) = chains_of(plan)
+    assert members(chain) == "abcd"
+    assert [link.noise.noise for link in chain.links] == [noise, noise]
+
+
+@pytest.mark.parametrize("name", families.NAMES[2:])
+def test_noise_that_does_not_fuse(name):
+    plan = plan_of(dropout(), dense(4), MCDropout(noise=name), dense(2))
+    assert [members(chain) for chain in chains_of(plan)] == ["ab"]
+    assert set(reasons(plan)) == {"c", "d"}
 
 
 @pytest.mark.parametrize(

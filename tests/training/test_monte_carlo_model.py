@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import itertools
 import json
+import os
 import pathlib
 
 import keras
@@ -144,7 +145,7 @@ class GradientTest(TestCase):
         moved = dense.kernel.numpy()[:, 0] - kernel
         # float32: sums of some 36 terms of about 10 each.
         self.assertAllClose(moved, want / 12 - 0.02 * kernel, atol=1e-4)
-        self.assertAllClose(logs["mc_nll"], -value / 12, rtol=1e-5)
+        self.assertAllClose(logs["mc_loss"], -value / 12, rtol=1e-5)
         self.assertAllClose(logs["loss"], -value / 12 + penalty, rtol=1e-5)
         plain = scipy.stats.norm.logpdf(Y[:, 0], X @ kernel, 0.5**0.5)
         self.assertAllClose(logs["nll"], -scale @ plain / 12, rtol=1e-5)
@@ -175,7 +176,7 @@ class LikeKerasTest(TestCase):
         want = plain.evaluate(X, Y, verbose=0)
         penalty = sum(ours.losses)
         self.assertAllClose(made["nll"] + penalty, want, rtol=1e-5)
-        self.assertAllClose(made["loss"], made["mc_nll"] + penalty, rtol=1e-5)
+        self.assertAllClose(made["loss"], made["mc_loss"] + penalty, rtol=1e-5)
         self.assertAllClose(ours.compute_loss(X, Y, ours(X)), want, rtol=1e-5)
 
     @parameterized.named_parameters(
@@ -267,8 +268,8 @@ class ExpectationTest(TestCase):
         tolerance = 4 * deviation / self.ROWS**0.5
         for step in (train, evaluate):
             logs = step(self.model, self.x, self.y)
-            self.assertAllClose(logs["mc_nll"], -mean, atol=tolerance)
-            self.assertAllClose(logs["loss"], logs["mc_nll"])
+            self.assertAllClose(logs["mc_loss"], -mean, atol=tolerance)
+            self.assertAllClose(logs["loss"], logs["mc_loss"])
 
     def test_bound_tightens(self):
         marginal = scipy.special.logsumexp(self.logs, b=1 / 8)
@@ -313,7 +314,7 @@ class ExpectationTest(TestCase):
         )
         want = keras_bayesdrop.metrics.negative_log_likelihood(prediction, y)
         made = evaluate(self.model, x, y)
-        self.assertAllClose(made["mc_nll"], want, rtol=1e-5)
+        self.assertAllClose(made["mc_loss"], want, rtol=1e-5)
 
 
 class PenaltyTest(TestCase):
@@ -341,7 +342,7 @@ class PenaltyTest(TestCase):
         y = np.zeros((12, 2))
         for step in (train, evaluate):
             logs = step(model, X, y)
-            penalty = logs["loss"] - logs["mc_nll"]
+            penalty = logs["loss"] - logs["mc_loss"]
             # A difference of numbers near 3 in float32.
             self.assertAllClose(penalty, want, atol=2e-6)
 
@@ -379,7 +380,7 @@ class PenaltyTest(TestCase):
         )
         logs = train(model, X, Y)
         want = float(dropped.kl_divergence()) / 12
-        self.assertAllClose(logs["loss"] - logs["mc_nll"], want, atol=2e-6)
+        self.assertAllClose(logs["loss"] - logs["mc_loss"], want, atol=2e-6)
 
 
 class NoiseOfABatchTest(TestCase):
@@ -419,7 +420,7 @@ class NoiseOfABatchTest(TestCase):
         )
         for step in (train, evaluate):
             logs = step(model, X, Y)
-            self.assertNotAllClose(logs["mc_nll"], logs["nll"])
+            self.assertNotAllClose(logs["mc_loss"], logs["nll"])
         inactive = keras_bayesdrop.layers.DropConnectDense(1, 0.0)
         model = MonteCarloModel(inputs, inactive(inputs))
         model.compile("sgd", GaussianNLL(1.0), mc_samples=2)
@@ -432,7 +433,7 @@ class NoiseOfABatchTest(TestCase):
         errors = Y - (X[:, None] * masks) @ kernel[:, 0]
         exact = scipy.stats.norm.logpdf(errors).sum(axis=0)
         logs = train(model, X, Y)
-        value = -12 * logs["mc_nll"]
+        value = -12 * logs["mc_loss"]
         # Of 8 draws at least two differ, but for a chance of 8^-7.
         choices = np.array(exact)
         same = np.isclose(value, choices, atol=1e-3)
@@ -442,6 +443,128 @@ class NoiseOfABatchTest(TestCase):
 
 
 class FitTest(TestCase):
+    @parameterized.parameters(
+        *zip(OBJECTIVES, ("batch", "example", "batch"), strict=True)
+    )
+    def test_compiled_step_is_the_eager_one(self, objective, per):
+        """With known noise, by XLA: weights, and all that is logged."""
+        results = []
+        for arguments in ({"run_eagerly": True}, {"jit_compile": True}):
+            inputs = keras.Input((3,))
+            noise = KnownNoise(GradientTest.FACTORS.astype("float32"))
+            dense = layers.Dense(
+                1, kernel_initializer="ones", kernel_regularizer="l2"
+            )
+            model = MonteCarloModel(inputs, dense(noise(inputs)))
+            model.compile(
+                keras.optimizers.SGD(0.1),
+                GaussianNLL(2.0),
+                metrics=["mae"],
+                mc_samples=SAMPLES,
+                mc_objective=objective,
+                mc_per=per,
+                **arguments,
+            )
+            history = model.fit(
+                X, Y, batch_size=6, epochs=2, shuffle=False, verbose=0
+            ).history
+            results.append([history, dense.kernel.numpy()])
+        (eager, kernel), (compiled, other) = results
+        self.assertEqual(set(eager), {"loss", "mc_loss", "nll", "mae"})
+        # Sums in another order, in float32, over four steps.
+        self.assertAllClose(other, kernel, rtol=1e-4)
+        for name, values in eager.items():
+            self.assertAllClose(compiled[name], values, rtol=1e-4)
+
+    def test_callbacks_act(self):
+        """They read the logs, stop, save and restore as with any model."""
+        model = MonteCarloModel(*dropout_net(0.3))
+        path = os.path.join(self.get_temp_dir(), "best.keras")
+        model.compile(
+            keras.optimizers.SGD(0.0),
+            GaussianNLL(2.0),
+            mc_samples=4,
+            mc_objective="importance_weighted",
+        )
+        begun = model.get_weights()
+
+        def spoil(epoch, logs):
+            """Moves the weights, so that the first epoch stays the best."""
+            model.layers[-1].bias.assign_add([10.0])
+
+        monitor = keras_bayesdrop.callbacks.UncertaintyMonitor(
+            (X, Y), num_samples=4, noise_precision=2.0
+        )
+        history = model.fit(
+            X,
+            Y,
+            epochs=10,
+            validation_data=(X, Y),
+            verbose=0,
+            callbacks=[
+                keras.callbacks.EarlyStopping(
+                    "val_mc_loss",
+                    patience=2,
+                    mode="min",
+                    restore_best_weights=True,
+                ),
+                keras.callbacks.ModelCheckpoint(
+                    path, "val_mc_loss", mode="min", save_best_only=True
+                ),
+                monitor,
+                keras.callbacks.LambdaCallback(on_epoch_end=spoil),
+            ],
+        )
+        losses = history.history["val_mc_loss"]
+        self.assertLen(losses, 3)
+        self.assertGreater(losses[1], losses[0] + 10.0)
+        # What the monitor logs has names of its own.
+        own = ("loss", "mc_loss", "nll")
+        self.assertEqual(
+            set(history.history),
+            {
+                *own,
+                *(f"val_{name}" for name in own),
+                *("val_mc_nll", "val_mc_rmse", "val_epistemic"),
+            },
+        )
+        for one, other in zip(model.get_weights(), begun, strict=True):
+            self.assertAllEqual(one, other)
+        best = keras.saving.load_model(path)
+        made = best.evaluate(X, Y, verbose=0, return_dict=True)
+        self.assertAllClose(made["mc_loss"], losses[0], rtol=1e-6)
+
+    def test_deterministic_and_monte_carlo_values(self):
+        """`nll` and metrics have no noise; `mc_loss` has, and neither penalty.
+
+        One unit, kept or dropped: the network without noise predicts 1, and
+        with it 2 or 0.
+        """
+        inputs = keras.Input((1,))
+        dense = layers.Dense(1, use_bias=False, kernel_initializer="ones")
+        model = MonteCarloModel(inputs, dense(layers.Dropout(0.5)(inputs)))
+        rows = 4000
+        x, y = np.ones((rows, 1)), np.full((rows, 1), 1.5)
+        model.compile(
+            keras.optimizers.SGD(0.0),
+            GaussianNLL(1.0),
+            metrics=["mae"],
+            mc_samples=1,
+        )
+        logs = model.fit(
+            x, y, batch_size=rows, validation_data=(x, y), verbose=0
+        ).history
+        constant = 0.5 * np.log(2.0 * np.pi)
+        for prefix in ("", "val_"):
+            nll, mae = logs[f"{prefix}nll"][0], logs[f"{prefix}mae"][0]
+            self.assertAllClose(nll, constant + 0.125, rtol=1e-6)
+            self.assertAllClose(mae, 0.5, rtol=1e-6)
+            # Half of 1.5^2 or of 0.5^2: mean 0.625, deviation 0.5; 4 standard
+            # errors of 4000 draws are 0.032.
+            mc_loss = logs[f"{prefix}mc_loss"][0]
+            self.assertAllClose(mc_loss, constant + 0.625, rtol=0, atol=0.032)
+            self.assertEqual(logs[f"{prefix}loss"][0], mc_loss)
+
     @parameterized.named_parameters(
         ("plain", {}),
         ("xla", {"jit_compile": True}),
@@ -458,7 +581,7 @@ class FitTest(TestCase):
             **arguments,
         )
         stop = keras.callbacks.EarlyStopping(
-            "val_mc_nll", patience=100, mode="min"
+            "val_mc_loss", patience=100, mode="min"
         )
         history = model.fit(
             X,
@@ -469,14 +592,35 @@ class FitTest(TestCase):
             callbacks=[stop],
             verbose=0,
         ).history
-        names = ("loss", "mc_nll", "nll", "mae")
+        names = ("loss", "mc_loss", "nll", "mae")
         want = {*names, *(f"val_{name}" for name in names)}
         self.assertEqual(set(history), want)
-        for name in ("loss", "nll", "val_loss", "val_mc_nll"):
+        for name in ("loss", "nll", "val_loss", "val_mc_loss"):
             self.assertLess(history[name][-1], history[name][0] - 0.5)
         # Metrics are those of what `predict` returns.
         mae = np.abs(model.predict(X, verbose=0) - Y).mean()
         self.assertAllClose(history["val_mae"][-1], mae, rtol=1e-5)
+
+    def test_mixed_precision_is_fitted_under_xla(self):
+        keras.config.set_dtype_policy("mixed_float16")
+        inputs, outputs = dropout_net(0.2)
+        model = MonteCarloModel(inputs, outputs)
+        keras.config.set_dtype_policy("float32")
+        model.compile(
+            keras.optimizers.Adam(0.03),
+            GaussianNLL(1.0),
+            mc_samples=4,
+            mc_objective="importance_weighted",
+            jit_compile=True,
+        )
+        self.assertEqual(model(X).dtype, "float16")
+        losses = model.fit(X, Y, epochs=15, verbose=0).history["mc_loss"]
+        self.assertTrue(np.all(np.isfinite(losses)))
+        self.assertLess(losses[-1], losses[0] - 0.3)
+        self.assertEqual(
+            {variable.dtype for variable in model.trainable_variables},
+            {"float32"},
+        )
 
     @parameterized.parameters("mixed_float16", "mixed_bfloat16")
     def test_mixed_precision(self, policy):
@@ -492,7 +636,7 @@ class FitTest(TestCase):
         # An error of 20 has a squared error of 4e5 / 2, beyond float16.
         logs = train(model, X, Y + 20.0)
         self.assertTrue(np.isfinite(logs["loss"]))
-        self.assertGreater(logs["mc_nll"], 65504.0)
+        self.assertGreater(logs["mc_loss"], 65504.0)
 
     def test_same_on_two_replicas(self):
         program = pathlib.Path(__file__).with_name("two_replicas.py")
@@ -539,7 +683,7 @@ class SavingTest(TestCase):
                 "sgd", GaussianNLL(1.0), mc_samples=samples, run_eagerly=True
             )
             model.train_on_batch(X, Y)
-        self.assertEqual(model.metrics_names, ["loss", "mc_nll", "nll"])
+        self.assertEqual(model.metrics_names, ["loss", "mc_loss", "nll"])
         self.assertEqual(model.mc_samples, 4)
 
 
@@ -594,7 +738,7 @@ class FromModelTest(TestCase):
         model.compile("sgd", GaussianNLL(1.0), mc_samples=2, run_eagerly=True)
         logs = model.fit(X, Y, validation_data=(X, Y), verbose=0).history
         # Two samples differ from the network without noise.
-        self.assertNotAllClose(logs["val_mc_nll"], logs["val_nll"])
+        self.assertNotAllClose(logs["val_mc_loss"], logs["val_nll"])
 
     @parameterized.parameters(
         "batch_norm", "dict_inputs", "lstm", "nested_three_deep", "transformer"
@@ -625,9 +769,9 @@ class FromModelTest(TestCase):
         made = evaluate(model, x, y)
         # As many values as an example has, but for the last axis.
         values = np.prod(y.shape[1:-1])
-        self.assertAllClose(made["mc_nll"], want / values, rtol=1e-4)
+        self.assertAllClose(made["mc_loss"], want / values, rtol=1e-4)
         trained = train(model, x, y)
-        self.assertNotAllClose(trained["mc_nll"], trained["nll"])
+        self.assertNotAllClose(trained["mc_loss"], trained["nll"])
 
 
 class SeveralOutputsTest(TestCase):
@@ -672,7 +816,7 @@ class SeveralOutputsTest(TestCase):
         first, second = self.logs_of(model)
         want = -value_of(first + second, "importance_weighted").mean()
         logs = train(model, X, y)
-        self.assertAllClose(logs["mc_nll"], want, rtol=1e-5)
+        self.assertAllClose(logs["mc_loss"], want, rtol=1e-5)
 
     def test_weights(self):
         model = self.make(loss_weights={"value": 0.5, "label": 2.0})
@@ -682,7 +826,7 @@ class SeveralOutputsTest(TestCase):
         together = 0.5 * first + 2.0 * second * known[:, None]
         want = -value_of(together, "importance_weighted").mean()
         logs = train(model, X, [Y, labels], [np.ones(12), known])
-        self.assertAllClose(logs["mc_nll"], want, rtol=1e-5)
+        self.assertAllClose(logs["mc_loss"], want, rtol=1e-5)
 
     def test_an_output_without_loss(self):
         model = self.make()
@@ -696,7 +840,7 @@ class SeveralOutputsTest(TestCase):
         y = [Y, np.zeros(12)]
         with pytest.warns(UserWarning, match="label/kernel"):
             logs = train(model, X, y)
-        self.assertAllClose(logs["mc_nll"], want, rtol=1e-5)
+        self.assertAllClose(logs["mc_loss"], want, rtol=1e-5)
 
     def test_wrong_structures(self):
         model = self.make()
@@ -737,6 +881,26 @@ class BadInputTest(TestCase):
         with pytest.raises(BayesdropError, match=message):
             model.compile(**arguments)
         self.assertFalse(model.compiled)
+
+    @parameterized.parameters(0, -1, 2.5, True, None, "3")
+    def test_number_of_samples(self, samples):
+        model = MonteCarloModel(*dropout_net())
+        with pytest.raises(
+            BayesdropError,
+            match=r"argument `mc_samples`. Expected an integer of at least 1. "
+            "Received: mc_samples=",
+        ):
+            model.compile("sgd", GaussianNLL(1.0), mc_samples=samples)
+
+    def test_loss_that_is_no_likelihood(self):
+        model = MonteCarloModel(*dropout_net())
+        for loss in ("mae", keras.losses.Huber(), lambda y, p: 0.0):
+            with pytest.raises(
+                BayesdropError,
+                match=r"not known as a negative log-likelihood. Expected a "
+                r"loss with a `log_prob` .*`BinaryCrossentropy`.*Received: ",
+            ):
+                model.compile("sgd", loss)
 
     def test_no_targets(self):
         model = MonteCarloModel(*dropout_net())

@@ -6,10 +6,11 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
 
+from keras_bayesdrop._sample_weights import SAMPLE_WEIGHTS
+from keras_bayesdrop._sample_weights import tail_adaptive_weights
 from keras_bayesdrop.training._objectives import OBJECTIVES
 from keras_bayesdrop.training._objectives import importance_weighted
 from keras_bayesdrop.training._objectives import lower_bound
-from keras_bayesdrop.training._objectives import tail_adaptive_weights
 from tests.helpers import TestCase
 
 
@@ -49,6 +50,7 @@ class ObjectiveTest(TestCase):
         }
         gradient = tape.gradient(value, logs)
         self.assertAllClose(gradient, want[name], rtol=1e-12)
+        self.assertAllClose(SAMPLE_WEIGHTS[name](logs), want[name], rtol=1e-12)
 
     @parameterized.product(name=tuple(OBJECTIVES), shift=(-1e4, 0.0, 1e4))
     def test_far_from_one(self, name, shift):

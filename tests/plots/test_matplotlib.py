@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Without matplotlib, and without a display."""
+
+import os
+import sys
+from unittest import mock
+
+import keras
+import pytest
+
+from keras_bayesdrop import plots
+from keras_bayesdrop.errors import BayesdropError
+from tests.helpers import TestCase
+
+# Imports the package as if matplotlib were not installed, then as if it were.
+PROGRAM = """
+import os, sys, tempfile
+for name in ("MPLBACKEND", "DISPLAY", "WAYLAND_DISPLAY"):
+    os.environ.pop(name, None)
+sys.modules["matplotlib"] = None
+from keras_bayesdrop import plots
+try:
+    plots.scale_curves()
+except ImportError as error:
+    print(type(error).__name__)
+del sys.modules["matplotlib"]
+ax = plots.scale_curves()
+path = os.path.join(tempfile.mkdtemp(), "curves.png")
+ax.figure.savefig(path)
+print(os.path.getsize(path) > 10_000)
+import matplotlib
+print(matplotlib.get_backend().lower())
+"""
+
+
+def calls():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
+    return (
+        plots.scale_curves,
+        lambda: plots.importance_weights([[0.0, 1.0]]),
+        lambda: plots.weight_heatmap(model),
+    )
+
+
+def test_without_matplotlib_each_says_what_to_install():
+    missing = {"matplotlib": None, "matplotlib.pyplot": None}
+    for call in calls():
+        with mock.patch.dict(sys.modules, missing):
+            with pytest.raises(
+                ImportError,
+                match=r"cannot be imported. Expected .*`pip install "
+                r"keras-bayesdrop\[plots\]`. Received: .*matplotlib",
+            ) as caught:
+                call()
+        # And code that catches the errors of this package does so.
+        assert isinstance(caught.value, BayesdropError)
+
+
+class NewProcessTest(TestCase):
+    def test_imported_without_matplotlib_and_drawn_without_a_display(self):
+        shown = {
+            name: os.environ.pop(name)
+            for name in ("MPLBACKEND", "DISPLAY")
+            if name in os.environ
+        }
+        try:
+            printed = self.run_in_new_process(PROGRAM)
+        finally:
+            os.environ.update(shown)
+        self.assertEqual(
+            printed.split(), ["MissingPackageError", "True", "agg"]
+        )

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page on shrinkage: its code runs, its pictures and names are there."""
+
+import importlib
+import pathlib
+import re
+import struct
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from keras_bayesdrop import plots
+from keras_bayesdrop import training
+
+DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
+TEXT = (DOCS / "shrinkage.md").read_text("utf-8")
+
+
+def test_code_runs():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(40, 8)).astype("float32")
+    y = random.integers(0, 10, 40)
+    names = {"x": x, "y": y, "x_new": x[:5]}
+    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        exec(block, names)
+    assert len(plt.get_fignums()) == 1
+    plt.close("all")
+    assert names["p"].mean.shape == (5, 10)
+    assert names["laplace"].sample(3).shape == (3,)
+    rows = names["ard"].scales(np.ones((8, 32))).rows
+    assert rows.shape == (8,)
+    assert isinstance(names["model"], training.MonteCarloModel)
+    assert names["kbd"].plots is plots
+
+
+def test_pictures_are_there_and_small():
+    pictures = re.findall(r"!\[.+?\]\((.*?)\)", TEXT)
+    assert len(pictures) == 3
+    for path in pictures:
+        data = (DOCS / path).read_bytes()
+        assert data[:8] == b"\x89PNG\r\n\x1a\n"
+        assert len(data) < 100_000
+        width, height = struct.unpack(">II", data[16:24])
+        # Legible in a column of a web page, which is some 900 dots wide.
+        assert 600 <= width <= 900 and 400 <= height
+
+
+def test_names_in_the_text_are_those_of_the_package():
+    """`layers.X`, `plots.x` and the like, as the text mentions them."""
+    found = re.findall(
+        r"`(layers|callbacks|losses|plots|sparsity|regularizers|training)"
+        r"\.(\w+)",
+        TEXT,
+    )
+    assert len(found) > 8
+    for module, name in found:
+        package = importlib.import_module(f"keras_bayesdrop.{module}")
+        assert hasattr(package, name), f"{module}.{name}"
