@@ -105,6 +105,15 @@ def all_layers(model: Any) -> list[Any]:
     return list(found.values())
 
 
+def all_built(model: Any) -> bool:
+    """Returns whether a model and every layer below it have been built.
+
+    Where Keras defers that, it comes with the first batch of `fit`, after
+    `on_train_begin` of callbacks.
+    """
+    return all(getattr(layer, "built", True) for layer in all_layers(model))
+
+
 def own_variables(layer: Any) -> list[Any]:
     """Returns the variables that a layer holds itself."""
     return [

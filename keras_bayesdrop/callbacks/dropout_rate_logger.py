@@ -10,14 +10,12 @@ import keras
 import numpy as np
 
 from keras_bayesdrop import _keras
-from keras_bayesdrop._validate import check_positive_int
 from keras_bayesdrop._validate import invalid
-from keras_bayesdrop.callbacks import _summaries
+from keras_bayesdrop.callbacks._layer_logger import LayerLogger
+from keras_bayesdrop.callbacks._layer_logger import quantiles
 
-_LEVELS = (5, 50, 95)
 
-
-class DropoutRateLogger(keras.callbacks.Callback):
+class DropoutRateLogger(LayerLogger):
     """Writes learned dropout rates into the logs of `fit`.
 
     Per layer, by the names of the layers from the model down to it:
@@ -60,35 +58,8 @@ class DropoutRateLogger(keras.callbacks.Callback):
         every: int = 1,
         log_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(every, log_dir)
         self.threshold = _check_threshold(threshold)
-        self.every = check_positive_int(every, "every")
-        self.log_dir = None if log_dir is None else os.fspath(log_dir)
-        self._last: dict[str, float] = {}
-        self._writer: Any = None
-
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Opens the event file, and forgets an earlier training."""
-        self._last = {}
-        if self.log_dir is not None:
-            self._writer = _summaries.open_writer(self.log_dir)
-
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        """Looks at the layers and writes what they have learned."""
-        if epoch % self.every == 0 or not self._last:
-            self._last = self.measure()
-            if self._writer is not None:
-                self._write(epoch)
-        if logs is not None:
-            logs.update(self._last)
-
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Closes the event file."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
 
     def measure(self) -> dict[str, float]:
         """Returns what the logs would get now."""
@@ -101,25 +72,16 @@ class DropoutRateLogger(keras.callbacks.Callback):
                     found[f"{path}_rate"] = float(rate)
             values = _log_alpha(layer)
             if values is not None:
-                # Values as they are, none in between: some may be infinite.
-                quantiles = np.percentile(
-                    values, _LEVELS, method="inverted_cdf"
-                )
-                for level, value in zip(_LEVELS, quantiles, strict=True):
-                    found[f"{path}_log_alpha_q{level:02d}"] = float(value)
+                found.update(quantiles(f"{path}_log_alpha", values))
                 gone = np.mean(values > self.threshold)
                 found[f"{path}_sparsity"] = float(gone)
         return found
 
-    def _write(self, epoch: int) -> None:
-        for name, value in self._last.items():
-            _summaries.scalar(self._writer, name, value, epoch)
+    def _histograms(self) -> Iterator[tuple[str, np.ndarray]]:
         for path, layer in _paths(self.model):
             values = _log_alpha(layer)
             if values is not None:
-                name = f"{path}_log_alpha"
-                _summaries.histogram(self._writer, name, values, epoch)
-        self._writer.flush()
+                yield f"{path}_log_alpha", values
 
 
 def _paths(model: Any) -> Iterator[tuple[str, Any]]:

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers that drop in training and at prediction alike."""
 
+from keras_bayesdrop.layers.add_residual import ADDResidual as ADDResidual
+from keras_bayesdrop.layers.bayesian_conv import (
+    BayesianConv2D as BayesianConv2D,
+)
+from keras_bayesdrop.layers.bayesian_dense import BayesianDense as BayesianDense
 from keras_bayesdrop.layers.concrete_dropout import (
     ConcreteDropout as ConcreteDropout,
 )
@@ -9,6 +14,9 @@ from keras_bayesdrop.layers.drop_connect import (
 )
 from keras_bayesdrop.layers.drop_connect import (
     DropConnectDense as DropConnectDense,
+)
+from keras_bayesdrop.layers.marginalized_dropout_dense import (
+    MarginalizedDropoutDense as MarginalizedDropoutDense,
 )
 from keras_bayesdrop.layers.mc_alpha_dropout import (
     MCAlphaDropout as MCAlphaDropout,

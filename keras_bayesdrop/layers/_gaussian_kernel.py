@@ -79,6 +79,14 @@ class GaussianKernel(SparseSource, WeightNoiseSource):
             log_alpha = log_alpha - keras.ops.log(self._square())
         return clip(log_alpha, self._limits)
 
+    def second_moments(self) -> Any:
+        """Returns `theta^2 + sigma^2`, also where `theta` is zero."""
+        return keras.ops.square(self.mean_kernel()) + self._variance()
+
+    def weight_variance(self) -> Any:
+        """Returns `sigma^2` of each weight."""
+        return self._variance()
+
     def noise_site(self) -> tuple[Noise, None]:
         """Returns the noise of the weights."""
         text = f"Gaussian weights, {self.parametrization}"

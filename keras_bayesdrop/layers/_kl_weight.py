@@ -27,15 +27,23 @@ from keras_bayesdrop.regularizers._loss_units import loss_per_nat
 class KLLayer:
     """Mixin of a `keras.layers.Layer` whose parameters have a posterior.
 
-    The layer calls `_init_kl` in its `__init__`, `_make_kl_weight` in `build`,
-    and gives one trainable variable `regularizer=self._kl_penalty`.
+    The layer calls `_init_kl` in its `__init__`, and gives one trainable
+    variable `regularizer=self._kl_penalty`.
+
+    Attributes:
+        kl_weight: Scalar float32 variable. It is there before the layer is
+            built, so that a callback can set it before the first batch.
     """
 
-    kl_weight: Any = None  # scalar float32 variable, made by `build`
+    kl_weight: Any
 
     def kl_divergence(self) -> Any:
         """Returns KL(posterior || prior) in nats, a scalar, without weight."""
         raise NotImplementedError
+
+    def _nats(self) -> Any:
+        """Returns what `kl_weight` weighs: the KL, if there is no more."""
+        return self.kl_divergence()
 
     def _init_kl(
         self,
@@ -44,13 +52,22 @@ class KLLayer:
         noise_precision: float | None = None,
         num_outputs: int = 1,
     ) -> None:
-        """Checks and keeps the arguments; see `DropoutL2` for them."""
+        """Makes `kl_weight`; checks and keeps the arguments of `DropoutL2`."""
         self.num_train_examples = check_positive_int(
             num_train_examples, "num_train_examples"
         )
         self.loss = check_choice(loss, "loss", LOSSES)
         self.noise_precision = check_noise_precision(noise_precision, loss)
         self.num_outputs = check_positive_int(num_outputs, "num_outputs")
+        with keras.name_scope(self.name):  # type: ignore[attr-defined]
+            self.kl_weight = self.add_weight(  # type: ignore[attr-defined]
+                name="kl_weight",
+                shape=(),
+                initializer="ones",
+                trainable=False,
+                dtype="float32",
+                autocast=False,
+            )
 
     def _kl_config(self) -> dict[str, Any]:
         """Returns the arguments of `_init_kl`."""
@@ -60,17 +77,6 @@ class KLLayer:
             "noise_precision": self.noise_precision,
             "num_outputs": self.num_outputs,
         }
-
-    def _make_kl_weight(self) -> None:
-        """Makes `kl_weight`, a variable so that callbacks can change it."""
-        self.kl_weight = self.add_weight(  # type: ignore[attr-defined]
-            name="kl_weight",
-            shape=(),
-            initializer="ones",
-            trainable=False,
-            dtype="float32",
-            autocast=False,
-        )
 
     @property
     def _kl_penalty(self) -> keras.regularizers.Regularizer:
@@ -98,5 +104,5 @@ class _KLPenalty(keras.regularizers.Regularizer):
             layer.num_train_examples,
             layer.num_outputs,
         )
-        kl = keras.ops.cast(layer.kl_divergence(), "float32")
-        return layer.kl_weight * (per_nat * kl)
+        nats = keras.ops.cast(layer._nats(), "float32")
+        return layer.kl_weight * (per_nat * nats)

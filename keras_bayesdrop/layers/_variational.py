@@ -9,13 +9,11 @@ import keras
 
 from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import invalid
-from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.layers._gaussian_kernel import GaussianKernel
-from keras_bayesdrop.layers._kl_weight import KLLayer
 from keras_bayesdrop.layers._log_alpha import check_limit
 from keras_bayesdrop.layers._log_alpha import check_prior
 from keras_bayesdrop.layers._log_alpha import limits_of
 from keras_bayesdrop.layers._log_alpha import sum_kl
+from keras_bayesdrop.layers._posterior import PosteriorKernel
 from keras_bayesdrop.weight_priors import LogUniform
 
 # Per parametrisation, what can have an alpha of its own, the default first.
@@ -28,11 +26,8 @@ GRANULARITIES = {
 _INITIAL = {"additive": -10.0, "multiplicative": -3.0, "correlated": -3.0}
 
 
-class VariationalKernel(KLLayer, GaussianKernel):
-    """Mixin of a layer of Keras: arguments, variables and KL of its noise."""
-
-    # Of the layer of Keras.
-    name: str
+class VariationalKernel(PosteriorKernel):
+    """Mixin of a layer of Keras: arguments and KL of its noise."""
 
     def _init_posterior(
         self,
@@ -63,31 +58,6 @@ class VariationalKernel(KLLayer, GaussianKernel):
         self.prior = check_prior(prior, kl)
         self._limits = limits_of(self.prior, self.log_alpha_limit)
 
-    def add_weight(self, *args: Any, **kwargs: Any) -> Any:
-        """Adds a variable that is not cast to the compute dtype by itself."""
-        kwargs["autocast"] = False
-        return super().add_weight(*args, **kwargs)  # type: ignore[misc]
-
-    def build(self, input_shape: Any) -> None:
-        """Makes the variables of the layer, of its noise, and `kl_weight`."""
-        super().build(input_shape)  # type: ignore[misc]
-        kernel = tuple(self.kernel.shape)
-        shapes = {"weight": kernel, "row": (kernel[-2], 1), "layer": ()}
-        additive = self.parametrization == "additive"
-        self.log_noise = self.add_weight(
-            name="log_variance" if additive else "log_alpha",
-            shape=shapes[self.alpha],
-            initializer=self.noise_initializer,
-            regularizer=self._kl_penalty,
-        )
-        self._make_kl_weight()
-
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
-        """Draws the outputs in training, and uses the means otherwise."""
-        if training:
-            return self._call_noisy(inputs)
-        return self.call_expected(inputs)
-
     def kl_divergence(self) -> Any:
         """Returns KL(posterior || prior) in nats, without `kl_weight`."""
         if self.parametrization == "correlated":
@@ -101,11 +71,6 @@ class VariationalKernel(KLLayer, GaussianKernel):
             return sum_kl(self.prior, self.log_alpha(), weights)
         kl = self.prior.kl(self.mean_kernel(), self._log_variance())
         return keras.ops.sum(kl)
-
-    def sparsity(self, threshold: float = 3.0) -> float:
-        """Returns the share of weights whose log alpha is above a threshold."""
-        above = keras.ops.convert_to_numpy(self.log_alpha()) > threshold
-        return float(above.mean())
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -123,23 +88,11 @@ class VariationalKernel(KLLayer, GaussianKernel):
             "seed": self.seed,
         }
 
-    def enable_lora(self, *args: Any, **kwargs: Any) -> None:
-        """Raises: the noise is that of the whole kernel."""
-        raise BayesdropError(
-            f"Layer `{self.name}` ({type(self).__name__}) cannot have low-rank "
-            "updates of its kernel. Expected `lora_rank=None`. Received: a "
-            "rank, or a call of `enable_lora`"
-        )
-
-    # Dense and convolutions store their kernel and bias, and nothing else.
-
-    def save_own_variables(self, store: Any) -> None:
-        """Stores all variables."""
-        keras.layers.Layer.save_own_variables(self, store)
-
-    def load_own_variables(self, store: Any) -> None:
-        """Loads all variables."""
-        keras.layers.Layer.load_own_variables(self, store)
+    def _noise_shape(self) -> tuple[int, ...]:
+        """Returns the shape of `log_noise`, which broadcasts to the kernel."""
+        kernel = tuple(self.kernel.shape)
+        shapes = {"weight": kernel, "row": (kernel[-2], 1), "layer": ()}
+        return shapes[self.alpha]
 
 
 def _check_threshold(threshold: Any, parametrization: str) -> float | None:

@@ -142,10 +142,9 @@ class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
         )
 
     def build(self, input_shape: Any) -> None:
-        """Makes the variables of the layer, of the noise, and `kl_weight`."""
+        """Makes the variables of the layer, and those of the noise."""
         super().build(input_shape)
         self.noise.build(input_shape)
-        self._make_kl_weight()
         self._num_units = _dropped_kernel.count_units(self.layer, input_shape)
         self.built = True
 

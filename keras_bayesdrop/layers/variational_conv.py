@@ -7,23 +7,12 @@ import keras
 
 from keras_bayesdrop._export import export
 from keras_bayesdrop._validate import invalid
+from keras_bayesdrop.layers._conv_kernel import ConvKernel
 from keras_bayesdrop.layers._variational import VariationalKernel
 
 
-class _VariationalConv(VariationalKernel):
+class _VariationalConv(VariationalKernel, ConvKernel):
     """What the convolutions share; a mixin of those of Keras."""
-
-    # Of the layer of Keras.
-    filters: int
-    kernel_size: tuple[int, ...]
-    strides: tuple[int, ...]
-    padding: str
-    dilation_rate: tuple[int, ...]
-    data_format: str
-    groups: int
-    use_bias: bool
-    bias: Any
-    activation: Any
 
     def __init__(
         self,
@@ -59,36 +48,6 @@ class _VariationalConv(VariationalKernel):
             raise invalid(
                 "groups", self.groups, "1 with parametrization='correlated'"
             )
-
-    @property
-    def _input_axis(self) -> int:  # type: ignore[override]
-        return -1 if self.data_format == "channels_last" else 1
-
-    def _linear(self, x: Any, kernel: Any) -> Any:
-        padding = self.padding
-        if padding == "causal":
-            padding = "valid"
-            before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
-            pads = [[0, 0], [before, 0], [0, 0]]
-            if self.data_format == "channels_first":
-                pads = [[0, 0], [0, 0], [before, 0]]
-            x = keras.ops.pad(x, pads)
-        return keras.ops.conv(
-            x,
-            kernel,
-            strides=list(self.strides),
-            padding=padding,
-            dilation_rate=self.dilation_rate,
-            data_format=self.data_format,
-        )
-
-    def _finish(self, outputs: Any) -> Any:
-        if self.use_bias:
-            shape = [1] * len(outputs.shape)
-            shape[self._input_axis] = self.filters
-            bias = keras.ops.reshape(self.bias, shape)
-            outputs = outputs + keras.ops.cast(bias, outputs.dtype)
-        return outputs if self.activation is None else self.activation(outputs)
 
 
 @export("keras_bayesdrop.layers.VariationalConv1D")

@@ -4,15 +4,14 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from keras_bayesdrop._export import export
-from keras_bayesdrop._rng import words_to_normal
+from keras_bayesdrop.layers._dense_kernel import DenseKernel
 from keras_bayesdrop.layers._variational import VariationalKernel
 
 
 @export("keras_bayesdrop.layers.VariationalDense")
-class VariationalDense(VariationalKernel, keras.layers.Dense):
+class VariationalDense(VariationalKernel, DenseKernel, keras.layers.Dense):
     """A `Dense` layer whose weights are Gaussian, with learned variances.
 
         y = activation(x @ w + bias),    w = theta + sigma * e,    e ~ N(0, 1)
@@ -117,8 +116,6 @@ class VariationalDense(VariationalKernel, keras.layers.Dense):
         - [Hron et al., 2017](https://arxiv.org/abs/1711.02989).
     """
 
-    _input_axis = -1
-
     def __init__(
         self,
         units: int,
@@ -148,38 +145,3 @@ class VariationalDense(VariationalKernel, keras.layers.Dense):
             noise_initializer,
             seed,
         )
-
-    def row_units(self, x: tf.Tensor) -> int | None:
-        """Returns how many words a row takes, if all its outputs are apart.
-
-        Along other axes the outputs of a row share weights.
-        """
-        if x.shape.rank != 2:
-            return None
-        correlated = self.parametrization == "correlated"
-        return int(self.kernel.shape[0] if correlated else self.units)
-
-    def call_rows(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-        """Draws the outputs of every row and sample on their own."""
-        draw = words_to_normal(words, self._wide)
-        if self.parametrization != "correlated":
-            return self._draw_outputs(x, self.mean_kernel(), lambda mean: draw)
-        scale = self._scale()
-        if self.alpha == "row":
-            scale = scale[:, 0]
-        noisy = keras.ops.cast(x, self._wide) * (1.0 + scale * draw)
-        return self._apply(noisy, self.mean_kernel())
-
-    def plain_layer(self) -> keras.layers.Layer:
-        """Returns the `Dense` layer without noise, not built."""
-        return keras.layers.Dense.from_config(
-            keras.layers.Dense.get_config(self)
-        )
-
-    def _linear(self, x: Any, kernel: Any) -> Any:
-        return keras.ops.matmul(x, kernel)
-
-    def _finish(self, outputs: Any) -> Any:
-        if self.use_bias:
-            outputs = outputs + keras.ops.cast(self.bias, outputs.dtype)
-        return outputs if self.activation is None else self.activation(outputs)

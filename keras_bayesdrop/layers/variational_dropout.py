@@ -121,7 +121,7 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
         self._limits = limits_of(self.prior, self.log_alpha_limit)
 
     def build(self, input_shape: Any) -> None:
-        """Makes `log alpha` and `kl_weight`."""
+        """Makes `log alpha`."""
         self._units = int(input_shape[-1])
         self.log_noise = self.add_weight(
             name="log_alpha",
@@ -130,7 +130,6 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
             regularizer=self._kl_penalty,
             autocast=False,
         )
-        self._make_kl_weight()
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:

@@ -122,6 +122,19 @@ def test_loss_is_that_of_the_weight():
     np.testing.assert_allclose(losses[1] - losses[0], 0.5 * kl / 8, rtol=1e-4)
 
 
+def test_a_model_that_fit_builds():
+    """Its first batch has the weight of the schedule, too."""
+    model = keras.Sequential(
+        [
+            ConcreteDropout(keras.layers.Dense(4), 8),
+            ConcreteDropout(keras.layers.Dense(1), 8, name="dropped"),
+        ]
+    )
+    model.compile("sgd", "mse", jit_compile=False)
+    weights, _, _ = fit(KLAnnealing("linear", 2), 2, model)
+    np.testing.assert_allclose(weights, [0.0, 0.25, 0.5, 0.75])
+
+
 def test_goes_on_where_it_stopped(tmp_path):
     whole, _, _ = fit(KLAnnealing(epochs=4), 4)
     first, _, model = fit(KLAnnealing(epochs=4), 2)
