@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph of a model, nested models opened up, as numbered values.
+"""The graph of a model, all that can be opened up, as numbered values.
 
     values   0 .. n-1, one per tensor that flows; inputs first
     nodes    operation, numbers of the values it takes and makes, in an order
-             in which they can run (Keras' own order, nested models in place)
+             in which they can run (Keras' own order, nested models, residual
+             layers and wrappers with noise opened in place)
 
 A model whose `call` is its own code is a graph of one node.
 """
@@ -16,6 +17,7 @@ from typing import Any
 import keras
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop._residual_source import ResidualSource
 from keras_bayesdrop.noise import NoiseThenLayer
 
 # The only arguments a nested model may be called with and still be opened up.
@@ -99,18 +101,10 @@ def read_graph(model: Any) -> Graph | None:
                 ):
                     numbers[id(outside)] = inner_numbers[id(inside)]
                 continue
-            if _is_noise_then_layer(node):
+            if _is_row(node):
                 (source,) = (numbers[id(t)] for t in node.input_tensors)
-                noise, layer = node.operation.noise_then_layer()
-                between = new_value(specs[source])
-                end = new_value(node.outputs[0])
-                numbers[id(node.outputs[0])] = end
-                for part, taken, made in (
-                    (noise, source, between),
-                    (layer, between, end),
-                ):
-                    inside = f"{path}/{part.name}"
-                    nodes.append(Node(inside, part, (taken,), (made,), _alone))
+                made = row([node.operation], source, prefix)
+                numbers[id(node.outputs[0])] = made
                 continue
             tensors = list(node.input_tensors)
             outputs = tuple(new_value(t) for t in node.outputs)
@@ -126,6 +120,32 @@ def read_graph(model: Any) -> Graph | None:
                     _filler(node, tensors),
                 )
             )
+
+    def row(layers: Sequence[Any], value: int, prefix: str) -> int:
+        """Appends the nodes of layers in a row; returns what they make."""
+        for layer in layers:
+            path = prefix + layer.name
+            graph = _keras.graph_of(layer)
+            if graph is not None and _takes(graph, [specs[value]]):
+                inside = {id(graph.inputs[0]): value}
+                visit(graph, inside, path + "/")
+                value = inside[id(graph.outputs[0])]
+            elif isinstance(layer, NoiseThenLayer):
+                value = row(layer.noise_then_layer(), value, path + "/")
+            elif _opens(layer, specs[value]):
+                shortcut, branch, add = layer.residual_layers()
+                ends = tuple(
+                    row(each, value, path + "/") for each in (shortcut, branch)
+                )
+                spec = add.compute_output_spec([specs[n] for n in ends])
+                value = new_value(spec)
+                inside_path = f"{path}/{add.name}"
+                nodes.append(Node(inside_path, add, ends, (value,), _list))
+            else:
+                made = new_value(layer.compute_output_spec(specs[value]))
+                nodes.append(Node(path, layer, (value,), (made,), _alone))
+                value = made
+        return value
 
     numbers = {id(t): new_value(t) for t in root.inputs}
     inputs = tuple(numbers[id(t)] for t in root.inputs)
@@ -156,13 +176,37 @@ def _alone(values: Sequence[Any]) -> Any:
     return (values[0],), {}
 
 
-def _is_noise_then_layer(node: Any) -> bool:
-    """Whether a node is nothing but a noise layer and another after it."""
+def _list(values: Sequence[Any]) -> Any:
+    """Fills the arguments of a call that takes a list of tensors."""
+    return (list(values),), {}
+
+
+def _is_row(node: Any) -> bool:
+    """Whether a node is nothing but other layers, called with one tensor."""
     return (
-        isinstance(node.operation, NoiseThenLayer)
-        and len(node.input_tensors) == len(node.outputs) == 1
+        len(node.input_tensors) == len(node.outputs) == 1
         and len(node.arguments.args) == 1
         and not set(node.arguments.kwargs) - {"training"}
+        and (
+            isinstance(node.operation, NoiseThenLayer)
+            or _opens(node.operation, node.input_tensors[0])
+        )
+    )
+
+
+def _opens(layer: Any, given: Any) -> bool:
+    """Whether a layer is a residual one that can be taken apart.
+
+    It casts its input to its own compute dtype before anything else, so the
+    layers inside have to do the same with a tensor of another dtype.
+    """
+    if not isinstance(layer, ResidualSource):
+        return False
+    shortcut, branch, add = layer.residual_layers()
+    first = [*shortcut[:1], *branch[:1], add]
+    wanted = layer.compute_dtype  # type: ignore[attr-defined]
+    return given.dtype == wanted or all(
+        each.compute_dtype == wanted for each in first
     )
 
 
@@ -186,17 +230,19 @@ def _opened(node: Any) -> tuple[Any, list[tuple[Any, Any]]] | None:
         if not _same_keys(arguments.args[0], structure):
             return None
     given = keras.tree.flatten(arguments.args[0])
-    wanted = list(graph.inputs)
-    if len(given) != len(wanted):
+    if not _takes(graph, given):
         return None
-    for outside, inside in zip(given, wanted, strict=True):
-        if not isinstance(outside, _keras.KerasTensor):
-            return None
-        if outside.dtype != inside.dtype:
-            return None
-        if len(outside.shape) != len(inside.shape):
-            return None
-    return graph, list(zip(wanted, given, strict=True))
+    return graph, list(zip(graph.inputs, given, strict=True))
+
+
+def _takes(graph: Any, given: Sequence[Any]) -> bool:
+    """Whether a graph takes tensors as they are, dtype and rank."""
+    return len(given) == len(graph.inputs) and all(
+        isinstance(outside, _keras.KerasTensor)
+        and outside.dtype == inside.dtype
+        and len(outside.shape) == len(inside.shape)
+        for outside, inside in zip(given, graph.inputs, strict=True)
+    )
 
 
 def _same_keys(one: Any, other: Any) -> bool:

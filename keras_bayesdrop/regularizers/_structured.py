@@ -63,9 +63,7 @@ class StructuredPenalty(keras.regularizers.Regularizer):
         if axis is not None or self.row_prior is not None:
             axis = check_int(axis, "axis")
         self.axis = axis
-        self.epsilon = check_positive(epsilon, "epsilon")
-        if epsilon < _SMALLEST_EPSILON:
-            raise invalid("epsilon", epsilon, f"at least {_SMALLEST_EPSILON}")
+        self.epsilon = check_epsilon(epsilon)
         self.loss = check_choice(loss, "loss", LOSSES)
         self.noise_precision = check_noise_precision(noise_precision, loss)
         self.num_outputs = check_positive_int(num_outputs, "num_outputs")
@@ -143,3 +141,11 @@ class StructuredPenalty(keras.regularizers.Regularizer):
             )
         moments = keras.ops.moveaxis(moments, self.axis, 0)
         return keras.ops.reshape(moments, (moments.shape[0], -1))
+
+
+def check_epsilon(epsilon: Any) -> float:
+    """Returns `epsilon` as a float if its square is a number of float32."""
+    value = check_positive(epsilon, "epsilon")
+    if value < _SMALLEST_EPSILON:
+        raise invalid("epsilon", epsilon, f"at least {_SMALLEST_EPSILON}")
+    return value

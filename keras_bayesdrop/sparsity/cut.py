@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.plan.graph import Graph
 from keras_bayesdrop.plan.graph import Node
 from keras_bayesdrop.sparsity.checks import check_graph
 from keras_bayesdrop.sparsity.copies import Masks
@@ -41,8 +42,21 @@ def cut(
     Returns:
         A model of Keras' own layers, nested models opened, not compiled.
     """
-    graph = check_graph(model)
-    masks = _masks(model, kept)
+    plain = plain_model(model, check_graph(model), _masks(model, kept))
+    return shrink(plain) if structured else plain
+
+
+def plain_model(model: keras.Model, graph: Graph, masks: Masks) -> keras.Model:
+    """Returns a model of plain layers in a graph.
+
+    Args:
+        model: The old model.
+        graph: Its graph, or what of it is left.
+        masks: Weights to keep; the others become zero.
+
+    Returns:
+        A model of Keras' own layers, not compiled.
+    """
     names = names_of(model, graph)
     done: dict[int, list[Part]] = {}
 
@@ -52,8 +66,7 @@ def cut(
             done[key] = plain_parts(node.operation, node.path, names, masks)
         return done[key]
 
-    plain = rebuild(model, graph, names, parts_of)
-    return shrink(plain) if structured else plain
+    return rebuild(model, graph, names, parts_of)
 
 
 def _masks(model: Any, kept: Mapping[str, npt.NDArray[np.bool_]]) -> Masks:

@@ -3,7 +3,8 @@
 
 Nested models are opened: the new model is one graph of layers. It has the
 inputs and the outputs of the old one, with their names and their structure,
-and it is a `Sequential` if the old one was nothing else.
+and it is a `Sequential` if the old one was nothing else, layers beside
+shortcuts opened as well.
 """
 
 from collections.abc import Callable
@@ -76,7 +77,7 @@ def rebuild(
         keras.layers.InputLayer.from_config(_input_config(root, tensor))
         for tensor in root.inputs
     ]
-    if _all_sequential(model):
+    if _all_sequential(model) and _in_a_row(graph):
         flat = [part.layer for mine in parts for part in mine]
         layers = [layer for layer in flat if isinstance(layer, keras.Layer)]
         new = keras.Sequential([*inputs, *layers], name=model.name)
@@ -144,3 +145,13 @@ def _all_sequential(model: Any) -> bool:
         not isinstance(layer, keras.Model) or _all_sequential(layer)
         for layer in model.layers
     )
+
+
+def _in_a_row(graph: Graph) -> bool:
+    """Whether each node takes what the one before it made, and no more."""
+    last = graph.inputs
+    for node in graph.nodes:
+        if node.inputs != last:
+            return False
+        last = node.outputs
+    return True

@@ -332,3 +332,37 @@ class PhiloxTest(TestCase):
             dtype=tf.uint32,
         )
         self.assertAllEqual(tf.reshape(block, [-1]), flat)
+
+
+class VariableTest(TestCase):
+    def test_a_regularizer_put_on_a_variable_counts_once(self):
+        # `layers/_block_scale.py` puts one on the kernels of other layers.
+        dense = layers.Dense(4)
+        inputs = keras.Input((4,))
+        model = keras.Model(inputs, dense(dense(inputs)))
+        dense.kernel.regularizer = keras.regularizers.L2(0.5)
+        self.assertLen(model.losses, 1)
+        expected = 0.5 * np.sum(np.square(dense.kernel))
+        self.assertAllClose(model.losses[0], expected, rtol=1e-6)
+        dense.trainable = False
+        self.assertEmpty(model.losses)
+
+    @parameterized.parameters(
+        (layers.Dense(3), (4, 5), ["kernel"]),
+        (layers.EinsumDense("ab,bcd->acd", (2, 3)), (4, 5), ["kernel"]),
+        (layers.Conv2D(3, 2), (4, 5, 5, 2), ["kernel"]),
+        (layers.DepthwiseConv2D(2), (4, 5, 5, 2), ["kernel"]),
+        (
+            layers.SeparableConv1D(3, 2),
+            (4, 5, 2),
+            ["depthwise_kernel", "pointwise_kernel"],
+        ),
+        (layers.GRUCell(3), (4, 5), ["kernel", "recurrent_kernel"]),
+        (layers.BatchNormalization(), (4, 5), []),
+        (layers.LayerNormalization(axis=(1, 2)), (4, 5, 2), []),
+        (layers.PReLU(), (4, 5, 2), []),
+    )
+    def test_names_of_kernels(self, layer, shape, expected):
+        layer.build(shape)
+        names = [v.name for v in layer.weights if v.name.endswith("kernel")]
+        self.assertEqual(names, expected)
