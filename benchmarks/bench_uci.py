@@ -2,6 +2,7 @@
 """The published UCI regressions: error and log-likelihood by method.
 
     python benchmarks/bench_uci.py --data <folder> --sets yacht boston
+    python benchmarks/bench_uci.py --data <folder> --methods ard add ard_add
     python benchmarks/bench_uci.py --data <folder> --quick  # writes no results
     python benchmarks/bench_uci.py --page     # makes the table of docs/uci.md
 

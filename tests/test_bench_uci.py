@@ -59,7 +59,9 @@ def training(**changes):
 
 
 def quick():
-    return settings.Settings(epochs=8, samples=20, batch_size=128)
+    return settings.Settings(
+        epochs=8, samples=20, batch_size=128, hidden_layers=1
+    )
 
 
 def seed(number=0):
@@ -362,11 +364,12 @@ class TestCommand:
         calls = []
         known = methods.METHODS["mc_dropout"]
 
-        def fails_at_second(part, *others):
+        def fails_at_second(parts, *others):
+            (part,) = parts
             calls.append(part.y[0])
             if len(calls) == 2:
                 raise KeyboardInterrupt
-            return known.fit(part, *others)
+            return known.fit(parts, *others)
 
         failing = dataclasses.replace(known, fit=fails_at_second)
         monkeypatch.setitem(methods.METHODS, "mc_dropout", failing)

@@ -102,6 +102,11 @@ class UciSet:
         return int(self.arrays["n_splits"])
 
     @property
+    def features(self) -> int:
+        """Number of inputs."""
+        return int(self.arrays["x"].shape[1])
+
+    @property
     def units(self) -> int:
         """Width of a hidden layer in the published networks."""
         return int(self.arrays["n_hidden"])

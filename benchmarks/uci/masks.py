@@ -29,18 +29,22 @@ def mask_words(
 
     Args:
         shape: Shape of the words.
-        keys: uint32 [2].
+        keys: uint32 [2]; or [members, 2], for members with words of their own.
         step: Scalar int32, number of the training step.
         site: Number of the noise site.
 
     Returns:
-        uint32 tensor of that shape.
+        uint32 tensor of that shape, or [members, *shape].
     """
     counters = tf.reshape(tf.range(math.prod(shape)), shape)
     here = tf.cast(step, tf.uint32) * _word(_GOLDEN) + _word(site * 0x85EBCA6B)
-    first = _mix(keys[0] + here, keys[1])
-    second = _mix(keys[1] + here, keys[0])
-    return _mix(tf.cast(counters, tf.uint32) + first, second)
+    one, other = tf.unstack(keys, axis=-1)
+    first, second = _mix(one + here, other), _mix(other + here, one)
+    each = (*keys.shape[:-1], *(1,) * len(shape))
+    return _mix(
+        tf.cast(counters, tf.uint32) + tf.reshape(first, each),
+        tf.reshape(second, each),
+    )
 
 
 def _mix(x: tf.Tensor, key: tf.Tensor) -> tf.Tensor:

@@ -11,6 +11,7 @@ References:
 
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from uci.data import UciSet
 from uci.members import Training
 from uci.members import train
 from uci.network import TrainedNetwork
+from uci.network import in_units_of_y
 from uci.network import network
 from uci.settings import Settings
 
@@ -49,7 +51,21 @@ def usual(uci: UciSet) -> dict[str, Any]:
         "epochs": EPOCH_FACTOR * uci.epochs,
         "samples": 10_000,
         "batch_size": 128,
+        "hidden_layers": 1,
     }
+
+
+def fit_each(
+    parts: Sequence[Part],
+    uci: UciSet,
+    settings: Settings,
+    seeds: Sequence[np.random.SeedSequence],
+) -> list[TrainedNetwork]:
+    """Fits parts one after the other."""
+    return [
+        fit(part, uci, settings, seed)
+        for part, seed in zip(parts, seeds, strict=True)
+    ]
 
 
 def fit(
@@ -101,7 +117,7 @@ def fit_points(
     return [
         TrainedNetwork(
             shared_network(training.widths, point.rate),
-            weights,
+            in_units_of_y(weights, scaling),
             scaling,
             point.tau,
             settings.samples,

@@ -22,10 +22,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._rng import rate_to_threshold
+from uci.adam import adam
 from uci.data import Array
 from uci.masks import mask_words
 
-_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-7  # Adam as Keras has it
 _NUMBERS_AT_ONCE = 2_000_000  # row numbers handed to one call: 8 MB
 _PADDING = -1  # stands for no row, at the end of a short batch
 
@@ -171,7 +171,7 @@ def _run(
         step += 1
         return batch + 1, (
             step,
-            *_adam(weights, means, squares, gradients, step, learning_rate),
+            *adam(weights, means, squares, gradients, step, learning_rate),
         )
 
     return tf.while_loop(
@@ -209,36 +209,6 @@ def _gradients(
             loss += tf.reduce_sum(members["decays"] * sums)
     gradients: list[tf.Tensor] = tape.gradient(loss, weights)
     return gradients
-
-
-def _adam(
-    weights: list[tf.Tensor],
-    means: list[tf.Tensor],
-    squares: list[tf.Tensor],
-    gradients: list[tf.Tensor],
-    step: tf.Tensor,
-    learning_rate: tf.Tensor,
-) -> tuple[list[tf.Tensor], list[tf.Tensor], list[tf.Tensor]]:
-    """Returns weights and running moments after an update."""
-    count = tf.cast(step, tf.float32)
-    rate = (
-        learning_rate
-        * tf.sqrt(1 - tf.pow(_BETA_2, count))
-        / (1 - tf.pow(_BETA_1, count))
-    )
-    means = [
-        mean + (gradient - mean) * (1 - _BETA_1)
-        for mean, gradient in zip(means, gradients, strict=True)
-    ]
-    squares = [
-        square + (tf.square(gradient) - square) * (1 - _BETA_2)
-        for square, gradient in zip(squares, gradients, strict=True)
-    ]
-    weights = [
-        weight - rate * mean / (tf.sqrt(square) + _EPSILON)
-        for weight, mean, square in zip(weights, means, squares, strict=True)
-    ]
-    return weights, means, squares
 
 
 def _each(values: tf.Tensor) -> tf.Tensor:

@@ -2,6 +2,7 @@
 """What a method is to the benchmark."""
 
 from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from typing import Protocol
@@ -35,10 +36,16 @@ class Method:
     """How to fit, and what is usual.
 
     Attributes:
-        fit: Sees the training part of a split, and of the set only what is no
-            data: its name, widths and grid.
+        fit: Sees the training parts of some splits, with a seed for each, and
+            of the set only what is no data: its name, widths and grid. What
+            it makes of a part does not depend on the others.
         usual: Returns the settings of the paper for a set.
+        at_once: How many splits are best fitted together.
     """
 
-    fit: Callable[[Part, UciSet, Settings, np.random.SeedSequence], Fitted]
+    fit: Callable[
+        [Sequence[Part], UciSet, Settings, Sequence[np.random.SeedSequence]],
+        Sequence[Fitted],
+    ]
     usual: Callable[[UciSet], dict[str, Any]]
+    at_once: int = 1

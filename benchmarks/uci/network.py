@@ -41,8 +41,8 @@ class TrainedNetwork:
 
     Attributes:
         model: A model with the weights that it has at the time; see `weights`.
-        weights: The trained weights, for scaled inputs and targets.
-        scaling: That of inputs and targets.
+        weights: The trained weights, for scaled inputs and unscaled targets.
+        scaling: That of the inputs.
         tau: Noise precision for `y` in its own units.
         samples: Monte Carlo samples.
         seed: Of the masks.
@@ -59,7 +59,9 @@ class TrainedNetwork:
 
     def predict(self, x: Array) -> Predictive:
         """Predicts in units of `y`."""
-        self.model.set_weights(in_units_of_y(self.weights, self.scaling))
+        variables = self.model.trainable_variables
+        for variable, value in zip(variables, self.weights, strict=True):
+            variable.assign(value)
         prediction: Predictive = kbd.predict_with_uncertainty(
             self.model,
             self.scaling.scaled_x(x),

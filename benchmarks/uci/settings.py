@@ -19,17 +19,17 @@ class Settings:
         batch_size: Rows of a training step.
         hidden_layers: Number of hidden layers.
         learning_rate: That of Adam.
-        length_scale: Prior length scale.
-        decay: `"derived"`: the weight decay of `DropoutL2`, with the noise
-            precision in the units that the loss sees. `"released"`: that of
-            the published code.
+        length_scale: Prior length scale of dropout networks.
+        decay: Weight decay of dropout networks. `"derived"`: that of
+            `DropoutL2`, with the noise precision in the units that the loss
+            sees. `"released"`: that of the published code.
         seed: Seed of everything random.
     """
 
     epochs: int | None = None
     samples: int | None = None
     batch_size: int | None = None
-    hidden_layers: int = 1
+    hidden_layers: int | None = None
     learning_rate: float = 1e-3
     length_scale: float = 1e-2
     decay: str = "derived"
