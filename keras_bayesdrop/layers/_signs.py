@@ -5,11 +5,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bayesdrop.layers._words import draw_words
+
 
 def draw_signs(sizes: Any, dtype: str, seed: Any) -> tf.Tensor:
     """Draws -1 or 1, each with probability 1/2.
-
-    The generator is named for the reason that `draw_normal` tells.
 
     Args:
         sizes: Shape, of ints and scalar tensors.
@@ -19,13 +19,6 @@ def draw_signs(sizes: Any, dtype: str, seed: Any) -> tf.Tensor:
     Returns:
         A tensor.
     """
-    words = tf.random.stateless_uniform(
-        sizes,
-        seed=seed.next(),
-        minval=None,
-        maxval=None,
-        dtype=tf.uint32,
-        alg="philox",
-    )
+    words = draw_words(sizes, seed)
     bits = tf.bitwise.right_shift(words, tf.constant(31, tf.uint32))
     return 1.0 - 2.0 * tf.cast(bits, dtype)
