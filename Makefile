@@ -86,6 +86,8 @@ golden: $(VENV)/.installed  ## Rewrite the golden list of public names.
 bench: $(VENV)/.installed  ## Time prediction; write benchmarks/results.
 	@$(BIN)/python benchmarks/bench_predict.py
 	@$(BIN)/python benchmarks/bench_fused.py
+	@$(BIN)/python benchmarks/bench_moments.py --only cost
+	@$(BIN)/python benchmarks/moments_page.py
 	@$(BIN)/python benchmarks/readme_table.py
 
 clean:  ## Remove environments, builds and caches.

@@ -51,7 +51,45 @@ def concrete() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"concrete": concrete}
+def sparse() -> str:
+    """Returns how sparse networks get, beside the publication, and the cost."""
+    results = json.loads((RESULTS / "sparse_vd.json").read_text())
+    lines = [
+        "| network | KL | test error | fewer weights | removed per layer | "
+        "parameters of the smaller dense network |",
+        "|---|---|---|---|---|---|",
+    ]
+    for net in (name for name in results if name.startswith("lenet")):
+        rows = dict(results[net])
+        for kl, row in {"published": rows.pop("published"), **rows}.items():
+            removed = " - ".join(f"{each:g}" for each in row["removed_percent"])
+            smaller = ""
+            if "structured_parameters" in row:
+                smaller = (
+                    f"{row['structured_parameters']:,} of "
+                    f"{row['all_parameters']:,}"
+                )
+            lines.append(
+                f"| {NETS[net]} | {kl} | {row['error_percent']:.2f} % | "
+                f"{row['compression']:.0f} x | {removed} % | {smaller} |"
+            )
+    names = list(next(iter(results["cost"].values()))["over_plain"])[1:]
+    lines += [
+        "",
+        "| training step against the plain layer | " + " | ".join(names) + " |",
+        "|---" * (len(names) + 1) + "|",
+        *(
+            f"| {what} | "
+            + " | ".join(f"{each['over_plain'][name]:.2f} x" for name in names)
+            + " |"
+            for what, each in results["cost"].items()
+        ),
+    ]
+    return "\n".join(lines)
+
+
+NETS = {"lenet-300-100": "LeNet-300-100", "lenet-5": "LeNet-5-Caffe"}
+TABLES = {"concrete": concrete, "sparse": sparse}
 
 
 def main() -> int:

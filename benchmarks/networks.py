@@ -29,12 +29,12 @@ def dense_network(
     return keras.Sequential(layers)
 
 
-def uci_network() -> keras.Model:
-    """Gal's network for the UCI sets: 13-50-1."""
+def uci_network(features: int = 13) -> keras.Model:
+    """Gal's network for the UCI sets: by default 13-50-1."""
     keras.utils.set_random_seed(0)
     return keras.Sequential(
         [
-            keras.Input((13,)),
+            keras.Input((features,)),
             keras.layers.Dropout(0.05),
             keras.layers.Dense(50, activation="relu"),
             keras.layers.Dropout(0.05),

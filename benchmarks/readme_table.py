@@ -11,6 +11,10 @@ import statistics
 import sys
 from typing import Any
 
+from learned_dropout_page import NETS
+from uci.published import LOG_LIKELIHOOD
+from uci.published import RMSE
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 BEGIN = "<!-- figures:begin"
@@ -105,7 +109,60 @@ def figures() -> str:
             "s",
         ),
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *beside_published(folder)])
+
+
+def beside_published(folder: pathlib.Path) -> list[str]:
+    """Returns the lines of the table of what others have published."""
+    sparse = json.loads((folder / "sparse_vd.json").read_text())
+    concrete = json.loads((folder / "concrete.json").read_text())
+    uci = json.loads((folder / "uci.json").read_text())
+    lines = [
+        "| beside what was published | here | published |",
+        "|---|---|---|",
+    ]
+    for name, net in sparse.items():
+        if "published" in net:
+            ours, theirs = (
+                f"{each['error_percent']:.2f} %, {each['compression']:.0f} x"
+                for each in (net["exact"], net["published"])
+            )
+            epochs = net["exact"]["epochs"]
+            what = f"{NETS[name]}, {epochs} epochs: test error, fewer weights"
+            lines.append(f"| Sparse variational dropout, {what} | {ours} | ")
+            lines[-1] += f"{theirs} |"
+    rows = concrete["rates"]["rows"]
+    sizes = ", ".join(f"{row['num_train']:,}" for row in rows)
+    here, there = (
+        ", ".join(f"{row[who]['rates'][1]:.2f}" for row in rows)
+        for who in ("ours", "keras")
+    )
+    lines.append(
+        f"| Concrete dropout, {sizes} examples: rate of the second layer | "
+        f"{here} | {there} |"
+    )
+    for name in RMSE["mc_dropout"]:
+        if name in uci:
+            lines.append(_uci_row(name, uci[name]["mc_dropout"]))
+    return lines
+
+
+def _uci_row(name: str, ours: dict[str, Any]) -> str:
+    """Returns the scores of MC dropout on a set, beside the published ones."""
+    here = (ours["rmse"], ours["log_likelihood"])
+    there = (RMSE["mc_dropout"][name], LOG_LIKELIHOOD["mc_dropout"][name])
+    cells = (
+        [tuple(score.values()) for score in here],
+        there,
+    )
+    texts = (
+        "; ".join(f"{mean:.3f} ± {error:.3f}" for mean, error in cell)
+        for cell in cells
+    )
+    return (
+        f"| MC dropout on {name}, 20 splits: RMSE; log-likelihood | "
+        f"{' | '.join(texts)} |"
+    )
 
 
 def _row(what: str, value: Any, unit: str) -> str:

@@ -8,6 +8,7 @@ from keras_bayesdrop import layers as layers
 from keras_bayesdrop import losses as losses
 from keras_bayesdrop import metrics as metrics
 from keras_bayesdrop import noise as noise
+from keras_bayesdrop import plots as plots
 from keras_bayesdrop import priors as priors
 from keras_bayesdrop import regularizers as regularizers
 from keras_bayesdrop import sparsity as sparsity
@@ -31,7 +32,10 @@ from keras_bayesdrop.predict import (
 )
 from keras_bayesdrop.predictive import Predictive as Predictive
 from keras_bayesdrop.regularizers import model_precision as model_precision
+from keras_bayesdrop.relevance_report import relevance as relevance
+from keras_bayesdrop.sparsity import effective_depth as effective_depth
 from keras_bayesdrop.sparsity import prune as prune
+from keras_bayesdrop.sparsity import prune_depth as prune_depth
 from keras_bayesdrop.sparsity import sparsity_report as sparsity_report
 from keras_bayesdrop.sparsity import to_sparse_size as to_sparse_size
 from keras_bayesdrop.views import deterministic as deterministic

@@ -32,12 +32,15 @@ class Moments:
         mean_entropy: Array, for classes. Mean over samples of the entropy.
         vote_counts: Array, for classes. Samples in which a class was the
             likeliest.
+        sampled_variance: Array [rows, ...], the part of the variance that was
+            sampled, if that is not all of it.
     """
 
     mean: Any
     variance: Any
     mean_entropy: Any = None
     vote_counts: Any = None
+    sampled_variance: Any = None
 
 
 def start(samples: tf.Tensor, task: str) -> State:

@@ -6,6 +6,7 @@ No samples: mean and variance go through the network once.
 
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -20,17 +21,25 @@ from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
 from keras_bayesdrop.analytic.moments import Moments
 from keras_bayesdrop.analytic.propagate import propagate
+from keras_bayesdrop.analytic.propagate import rules_of
 from keras_bayesdrop.analytic.rules.activation import activate
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Survey
+from keras_bayesdrop.plan.graph import Graph
+from keras_bayesdrop.plan.graph import Node
 from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import Stats
+from keras_bayesdrop.sites import noise_of
 
 COVARIANCES = ("diagonal", "full")
 # What the covariances of the rows of a step may take.
 _FULL_BYTES = 128 << 20
+# Units up to which covariances are carried behind the last noise site without
+# being asked for: a product with a kernel [in, out] then takes `out` as many
+# operations for each of them.
+_NARROW = 64
 
 _cache: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = (
     weakref.WeakKeyDictionary()
@@ -44,23 +53,16 @@ class MomentsRun:
     def __init__(
         self,
         model: Any,
-        surveyed: Survey,
+        graph: Graph,
         plan: Plan,
         full: bool,
         task: Any,
         from_logits: bool | None,
         request: Request,
     ) -> None:
-        if surveyed.graph is None:
-            raise PlanError(
-                f"Model `{model.name}` computes in code of its own, which "
-                "moments cannot be taken through. Expected a Functional or "
-                "Sequential model, or method='sampling'. Received: "
-                f"{type(model).__name__}"
-            )
         self.model = model
         self.plan = plan
-        self.graph = surveyed.graph
+        self.graph = graph
         self.full = full
         self.request = request
         self.heads: list[Head] = resolve_heads(
@@ -74,14 +76,7 @@ class MomentsRun:
         """Returns how many rows to take, if memory allows so many."""
         if not self.full:
             return rows
-        widths = [
-            spec.shape[-1] or 1
-            for spec in self.graph.specs
-            if len(spec.shape) == 2
-        ]
-        # The covariance before and after a product, and what is in between.
-        row_bytes = 4 * 4 * max(widths, default=1) ** 2
-        return max(1, min(rows, _FULL_BYTES // row_bytes))
+        return min(rows, covariance_rows(self.graph, self.graph.nodes))
 
     def count_steps(
         self, num_rows: int, rows_per_batch: int, batches: int | None
@@ -132,6 +127,7 @@ class MomentsRun:
         """Returns the compiled pass for inputs like these."""
         key = (
             self.plan.signature,
+            rules_of(self.graph),
             self.full,
             tuple(self.heads),
             tuple((tuple(x.shape[1:]), x.dtype) for x in inputs),
@@ -143,7 +139,7 @@ class MomentsRun:
             with keras.StatelessScope():
                 found = propagate(graph, chosen, tensors, full)
             return [
-                _read(head, moments)
+                read_output(head, moments)
                 for head, moments in zip(heads, found, strict=True)
             ]
 
@@ -183,7 +179,52 @@ class MomentsRun:
         )
 
 
-def _read(head: Head, moments: Moments) -> tuple[Any, ...]:
+def require_graph(model: Any, surveyed: Survey) -> Graph:
+    """Returns the graph of a model, or raises if it has none."""
+    if surveyed.graph is None:
+        raise PlanError(
+            f"Model `{model.name}` computes in code of its own, which "
+            "moments cannot be taken through. Expected a Functional or "
+            "Sequential model, or method='sampling'. Received: "
+            f"{type(model).__name__}"
+        )
+    return surveyed.graph
+
+
+def covariance_rows(graph: Graph, nodes: Iterable[Node]) -> int:
+    """Returns for how many rows at once to carry covariances through nodes."""
+    largest = 1
+    for node in nodes:
+        if noise_of(node.operation) is None:
+            # Noise makes none that were not there before.
+            (made, *_), taken = _widths(graph, node)
+            largest = max(largest, made * max(made, *taken))
+    # The covariance before and after a product, and what is in between.
+    return max(1, _FULL_BYTES // (4 * 4 * largest))
+
+
+def _widths(graph: Graph, node: Node) -> tuple[list[int], list[int]]:
+    """Returns how many units a node makes and takes, 1 for other shapes."""
+    made, taken = (
+        [
+            (spec.shape[-1] or 1) if len(spec.shape) == 2 else 1
+            for spec in (graph.specs[value] for value in values)
+        ]
+        for values in (node.outputs, node.inputs)
+    )
+    return made, taken
+
+
+def is_narrow(graph: Graph, nodes: Iterable[Node]) -> bool:
+    """Whether covariances through nodes cost about what the nodes do."""
+    return all(
+        max(_widths(graph, node)[0]) <= _NARROW
+        for node in nodes
+        if noise_of(node.operation) is None
+    )
+
+
+def read_output(head: Head, moments: Moments) -> tuple[Any, ...]:
     """Returns mean, variance and mean entropy of an output."""
     if head.from_logits:
         function = (

@@ -46,6 +46,7 @@ def check_fields(p: Any) -> None:
     labels = shape[:-1] if p.task == "classification" else shape
     expected = {
         "variance": shape,
+        "sampled_variance": shape,
         "samples": (p.stats.num_samples, *shape),
         "quantile_values": (len(p.quantile_levels or ()), *shape),
         "mean_entropy": labels,

@@ -49,7 +49,19 @@ class Request:
 
 
 class Run:
-    """One prediction under way: the plan, and what has been collected."""
+    """One prediction under way: the plan, and what has been collected.
+
+    Args:
+        model: The model.
+        plan: What to sample of it.
+        engine: What the caller asked for.
+        task: Of the outputs, as the caller gave it.
+        from_logits: Likewise.
+        request: The rest of what was asked for.
+        num_outputs: Of the model, by default those of the plan.
+    """
+
+    method = "sampling"
 
     def __init__(
         self,
@@ -59,6 +71,7 @@ class Run:
         task: Any,
         from_logits: bool | None,
         request: Request,
+        num_outputs: int | None = None,
     ) -> None:
         self.model = model
         self.request = request
@@ -67,7 +80,11 @@ class Run:
         self.engine: Engine
         self.engine, self.reason = choose_engine(self.plan, engine)
         self.heads: list[Head] = resolve_heads(
-            model, len(self.plan.outputs), task, from_logits, self.plan.pack
+            model,
+            num_outputs or len(self.plan.outputs),
+            task,
+            from_logits,
+            self.plan.pack,
         )
         self.sampler: Sampler = sampler_for(
             model, self.plan, self.engine, request.shared
@@ -168,7 +185,7 @@ class Run:
     ) -> list["Collected"]:
         """Draws all samples for some rows."""
         request = self.request
-        collectors = [Collector(head, request) for head in self.heads]
+        collectors = [self._collector(head) for head in self.heads]
         for first, count in _blocks(request.num_samples, geometry.samples):
             outputs = self.sampler.suffix(
                 self.plan,
@@ -181,10 +198,18 @@ class Run:
                 tf.constant(first_row, tf.int64),
                 tf.constant(num_rows, tf.int32),
             )
-            for collector, output in zip(collectors, outputs, strict=True):
+            finished = self._finished(outputs)
+            for collector, output in zip(collectors, finished, strict=True):
                 collector.add(output)
             progress.step()
         return [collector.finish(first_row) for collector in collectors]
+
+    def _collector(self, head: Head) -> Any:
+        return Collector(head, self.request)
+
+    def _finished(self, outputs: list[tf.Tensor]) -> list[Any]:
+        """Returns, per output of the model, what a collector takes."""
+        return outputs
 
     def result(self, seconds: float) -> Any:
         """Returns the `Predictive` of each output, in the model's structure."""
@@ -194,7 +219,7 @@ class Run:
             num_rows=self.num_rows,
             seed=request.seed,
             masks="shared" if request.shared else "independent",
-            method="sampling",
+            method=self.method,
             engine=self._engine_steps(),
             seconds=seconds,
             samples_per_second=self.num_rows * request.num_samples / seconds,
@@ -228,7 +253,12 @@ class Collected:
 
 
 class Collector:
-    """Takes blocks of samples of one output and reduces them."""
+    """Takes blocks of samples of one output and reduces them.
+
+    Args:
+        head: How the output is read.
+        request: What was asked for.
+    """
 
     def __init__(self, head: Head, request: Request) -> None:
         self.head = head
@@ -280,10 +310,15 @@ def _predictive(
         return None if arrays[0] is None else np.concatenate(arrays)
 
     regression = head.task == "regression"
+    variance, sampled = moment("variance"), moment("sampled_variance")
+    if sampled is not None:
+        stats = dataclasses.replace(
+            stats, variance_reduction=_ratio(variance, sampled)
+        )
     return Predictive(
         task=head.task,
         mean=moment("mean"),
-        variance=moment("variance"),
+        variance=variance,
         stats=stats,
         samples=joined("samples", axis=1),
         quantile_levels=request.quantiles,
@@ -291,7 +326,14 @@ def _predictive(
         mean_entropy=moment("mean_entropy"),
         vote_counts=moment("vote_counts"),
         noise_precision=request.noise_precision if regression else None,
+        sampled_variance=sampled,
     )
+
+
+def _ratio(whole: Any, part: Any) -> float:
+    """Returns a ratio of means; infinite if nothing is left."""
+    above, below = (float(np.mean(x, dtype=np.float64)) for x in (whole, part))
+    return above / below if below else math.inf
 
 
 def _blocks(num_samples: int, size: int) -> Iterator[tuple[int, int]]:

@@ -22,11 +22,16 @@ class Stats:
         num_rows: Number of examples.
         seed: Seed of the masks: with it the prediction can be repeated.
         masks: `"shared"` or `"independent"`.
-        method: `"sampling"`, or the name of another way.
+        method: `"sampling"`, `"moments"`, `"rao_blackwell"`, or the name of
+            another way.
         engine: The steps of the plan, in order.
         seconds: Wall time in seconds.
         samples_per_second: Rows times samples, per second.
         batch_size: Number of rows in memory at a time.
+        variance_reduction: If a part of the noise was taken in closed form,
+            how many times the squared Monte Carlo error of the mean would be
+            larger without: the mean variance over the mean of the part that
+            was sampled. `None` otherwise.
     """
 
     num_samples: int
@@ -38,8 +43,9 @@ class Stats:
     seconds: float
     samples_per_second: float
     batch_size: int
+    variance_reduction: float | None = None
 
     @property
     def sampled(self) -> bool:
-        """Whether the prediction is an average over samples."""
-        return self.method != "moments"
+        """Whether all noise was sampled, so that there are sample outputs."""
+        return self.method not in ("moments", "rao_blackwell")

@@ -14,6 +14,9 @@ from keras_bayesdrop import _keras
 from keras_bayesdrop._geometry import rows_per_batch
 from keras_bayesdrop._moments_run import COVARIANCES
 from keras_bayesdrop._moments_run import MomentsRun
+from keras_bayesdrop._moments_run import require_graph
+from keras_bayesdrop._partial_run import PartialRun
+from keras_bayesdrop._partial_run import part_to_sample
 from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._run import Request
 from keras_bayesdrop._run import Run
@@ -39,7 +42,8 @@ from keras_bayesdrop.views import StochasticView
 from keras_bayesdrop.views import View
 from keras_bayesdrop.views import source_of
 
-METHODS = ("sampling", "moments")
+METHODS = ("sampling", "moments", "rao_blackwell")
+FALLBACKS = ("sampling",)
 _LAYERS_NAMED = 12
 
 
@@ -62,7 +66,8 @@ def predict_with_uncertainty(
     verbose: str | int = "auto",
     steps: int | None = None,
     callbacks: Any = None,
-    covariance: str = "diagonal",
+    covariance: str | None = None,
+    fallback: str | None = None,
 ) -> Any:
     """Predicts with a Keras model and says how sure it is.
 
@@ -91,7 +96,16 @@ def predict_with_uncertainty(
         method: `"sampling"`, or `"moments"`: mean and variance in one pass
             without samples, by a rule for each layer (see
             `keras_bayesdrop.analytic`). Exact for linear networks; for others
-            units before an activation count as normal.
+            units before an activation count as normal. Or `"rao_blackwell"`:
+            samples all noise but the last site, and takes mean and variance
+            of that and what follows in closed form given each sample. The
+            cost is that of sampling, the Monte Carlo error smaller
+            (`mc_error`; `stats.variance_reduction` says by how much). Not
+            biased if what follows is one linear layer, or with
+            `covariance="full"` several; through an activation such as softmax
+            by the rules of `"moments"`, which are approximate there. If one
+            site is all noise there is, nothing is left to sample, and the
+            result is one of `"moments"`.
         seed: Any integer. The same seed gives the same masks, whatever the
             batch size, engine, or process, and the first samples do not
             change when `num_samples` grows. By default drawn at random (from
@@ -112,9 +126,15 @@ def predict_with_uncertainty(
         verbose: 0, 1 (progress bar), 2, or `"auto"`, as in `model.predict`.
         steps: Batches of `x` after which to stop.
         callbacks: Keras callbacks; their `on_predict_*` methods are called.
-        covariance: With `method="moments"`: `"diagonal"` takes units as
-            independent and costs about two passes; `"full"` carries the
-            covariances between units of dense layers.
+        covariance: For what is in closed form: `"diagonal"` takes units as
+            independent and costs two to four passes; `"full"` carries the
+            covariances between units of dense layers. By default
+            `"diagonal"`, but `"full"` for `"rao_blackwell"` if no layer
+            behind the last site has more than 64 units.
+        fallback: `"sampling"` samples everything up to a layer that has no
+            rule, and goes on in closed form given each of `num_samples`
+            samples. By default such a layer is an error. `stats.engine` tells
+            what was sampled.
 
     Returns:
         A `Predictive`, or a structure of them like the model's outputs.
@@ -144,10 +164,18 @@ def predict_with_uncertainty(
         else check_positive(noise_precision, "noise_precision"),
     )
     check_choice(method, "method", METHODS)
-    check_choice(covariance, "covariance", COVARIANCES)
-    if method == "moments":
-        _check_no_samples(return_samples, quantiles, engine)
+    if covariance is not None:
+        check_choice(covariance, "covariance", COVARIANCES)
     check_choice(engine, "engine", ENGINES)
+    _check_fallback(fallback, method)
+    if method != "sampling":
+        samples_a_part = method == "rao_blackwell" or fallback is not None
+        _check_no_samples(
+            method,
+            return_samples=return_samples,
+            quantiles=quantiles,
+            **({} if samples_a_part else {"engine": engine}),
+        )
     for leaf in keras.tree.flatten(task):
         check_choice(leaf, "task", TASKS)
     if steps is not None:
@@ -158,12 +186,28 @@ def predict_with_uncertainty(
 
     def start(example: Any) -> Run | MomentsRun:
         plan = build_plan(model, layers, example, surveyed)
-        if method == "moments":
-            full = covariance == "full"
+        if method == "sampling":
+            return Run(model, plan, engine, task, from_logits, request)
+        graph = require_graph(model, surveyed)
+        part, full = part_to_sample(
+            model, graph, plan, method, covariance, fallback
+        )
+        if part is None:
             return MomentsRun(
-                model, surveyed, plan, full, task, from_logits, request
+                model, graph, plan, full, task, from_logits, request
             )
-        return Run(model, plan, engine, task, from_logits, request)
+        return PartialRun(
+            model,
+            graph,
+            plan,
+            part,
+            method,
+            full,
+            engine,
+            task,
+            from_logits,
+            request,
+        )
 
     num_rows = _data.count_rows(x)
     run = None
@@ -191,21 +235,28 @@ def predict_with_uncertainty(
     return run.result(time.perf_counter() - began)
 
 
-def _check_no_samples(
-    return_samples: bool, quantiles: Any, engine: str
-) -> None:
+def _check_no_samples(method: str, **asked: Any) -> None:
     """Raises if something was asked for that only samples have."""
-    for name, value, plain in (
-        ("return_samples", return_samples, False),
-        ("quantiles", quantiles, None),
-        ("engine", engine, "auto"),
-    ):
-        if value != plain:
+    plain = {"return_samples": False, "quantiles": None, "engine": "auto"}
+    for name, value in asked.items():
+        if value != plain[name]:
             raise BayesdropError(
                 f"`{name}` needs samples, and moments have none. Expected "
-                f"{name}={plain!r} or method='sampling'. Received: "
-                f"{name}={value!r}, method='moments'"
+                f"{name}={plain[name]!r} or method='sampling'. Received: "
+                f"{name}={value!r}, method={method!r}"
             )
+
+
+def _check_fallback(fallback: str | None, method: str) -> None:
+    if fallback is None:
+        return
+    check_choice(fallback, "fallback", FALLBACKS)
+    if method == "sampling":
+        raise BayesdropError(
+            "`fallback` is for layers without a rule, and sampling needs "
+            "none. Expected fallback=None, or another method. Received: "
+            f"fallback={fallback!r}, method='sampling'"
+        )
 
 
 def _check_num_samples(num_samples: Any) -> int:

@@ -75,6 +75,10 @@ class Predictive:
             probability was at least 0.5.
         noise_precision: Float `tau`, regression only. The observation noise
             has variance `1 / tau`. `None` if it is not known.
+        sampled_variance: Array `[rows, outputs]`, if a part of the noise was
+            taken in closed form: the part of `variance` that was sampled,
+            which is that of the mean given a sample. The rest is the mean of
+            the variance given a sample.
 
     References:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).
@@ -90,6 +94,7 @@ class Predictive:
     mean_entropy: Array | None = None
     vote_counts: npt.NDArray[Any] | None = None
     noise_precision: float | None = None
+    sampled_variance: Array | None = None
 
     def __post_init__(self) -> None:
         """Brings the arrays into form and checks that they fit together."""
@@ -157,9 +162,13 @@ class Predictive:
             mc_error = std / sqrt(T)
 
         It says how far more samples would still move the mean, and shrinks
-        with their number; `std` does not. Zero for a prediction by moments,
-        which has no samples.
+        with their number; `std` does not. Only noise that was sampled counts
+        (`sampled_variance` in place of the variance): zero for a prediction
+        by moments, which has no samples.
         """
+        if self.sampled_variance is not None:
+            square = self.sampled_variance / self.stats.num_samples
+            return self._float(np.sqrt(square))
         if not self.stats.sampled:
             return np.zeros_like(self.mean)
         return self._float(self.std / math.sqrt(self.stats.num_samples))
@@ -330,6 +339,8 @@ class Predictive:
         variance = self.variance.astype(np.float64)
         if self.stats.sampled:
             variance *= (samples - 1) / samples
+        elif self.sampled_variance is not None:
+            variance -= self.sampled_variance / samples
         square = variance + mean**2
         return self._float(np.maximum(mean - square, 0.0))
 
@@ -349,8 +360,8 @@ class Predictive:
             logsumexp{ -tau / 2 * d[t]**2 : t } - log(T)
                 - D / 2 * log(2 * pi) + D / 2 * log(tau)
 
-        By moments: the normal density of this mean and total variance, outputs
-        independent.
+        Without samples of all noise (by moments): the normal density of this
+        mean and total variance, outputs independent.
 
         Classification and binary: `log(mean[y])`, summed over the outputs if
         a row has several labels. An observation of probability zero gives
@@ -544,6 +555,7 @@ _ROW_AXES = {
     "quantile_values": 1,
     "mean_entropy": 0,
     "vote_counts": 0,
+    "sampled_variance": 0,
 }
 
 

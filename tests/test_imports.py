@@ -20,19 +20,22 @@ ROWS = (
     {"errors", "_types", "_version", "_export", "_validate", "_rng", "_keras"}
     | {"_noise_precision", "_progress", "_sketch", "_table", "_arrays"}
     | {"_labels", "_mixture", "_sparse_source", "_stats", "_predictive_checks"}
-    | {"_predictive_file", "_build_info", "_library"},
-    {"noise", "priors", "weight_priors"},
+    | {"_predictive_file", "_build_info", "_library", "_sample_weights"}
+    | {"_residual_source"},
+    {"noise", "priors", "weight_priors", "_scale_source"},
     {"_draws", "layers", "losses", "regularizers"},
     {"sites"},
     {"plan"},
     {"engines"},
-    {"analytic", "views"},
+    {"views"},
     {"sparsity"},
-    {"predictive"},
+    {"analytic"},
+    {"predictive", "relevance_report"},
     {"metrics"},
     {"plots"},
     {"predict", "explanation", "information", "inspection", "_accumulate"}
-    | {"_data", "_geometry", "_moments_run", "_run", "_sampler", "_tasks"},
+    | {"_data", "_geometry", "_moments_run", "_partial_run", "_run"}
+    | {"_sampler", "_tasks"},
     {"callbacks", "training", "__main__"},
 )
 RANK = {module: rank for rank, row in enumerate(ROWS) for module in row}

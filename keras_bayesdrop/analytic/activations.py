@@ -15,6 +15,11 @@ import tensorflow as tf
 
 from keras_bayesdrop.analytic import normal
 
+# Standard deviations after which nothing happens in float32.
+_FAR = 30.0
+# Added to variances, of which the root is divided by.
+_TINY = 1e-30
+
 Triple = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 Activation = Callable[[tf.Tensor, tf.Tensor], Triple]
 
@@ -35,16 +40,12 @@ def relu(mean: tf.Tensor, variance: tf.Tensor) -> Triple:
         E y   = max(mean, 0) + stddev * r
         Var y = variance * (Phi(a) - |a| r - r^2)
     """
-    stddev = tf.sqrt(variance)
-    safe = tf.where(stddev > 0, stddev, tf.ones_like(stddev))
-    # Further out nothing happens in float32.
-    a = tf.clip_by_value(mean / safe, -30.0, 30.0)
-    a = tf.where(stddev > 0, a, 30.0 * tf.sign(mean))
-    far = tf.abs(a)
-    q = normal.tail(far)
-    r = tf.maximum(normal.density(far) - far * q, 0.0)
-    inside = tf.where(a > 0, 1.0 - q, q)
-    shrink = tf.maximum(inside - far * r - tf.square(r), 0.0)
+    # Not zero, so that what is certain needs no case of its own.
+    stddev = tf.sqrt(variance + _TINY)
+    far = tf.minimum(tf.abs(mean) / stddev, _FAR)
+    q, r = normal.tail_and_excess(far)
+    inside = tf.where(mean > 0, 1.0 - q, q)
+    shrink = tf.maximum(inside - r * (far + r), 0.0)
     return tf.nn.relu(mean) + stddev * r, variance * shrink, inside
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Covariances between all units of all values that are still needed.
 
-Kept for vectors of units [rows, units]. With the mean derivative J of a rule,
+Kept for vectors of units [rows, units]; by their variances alone as long as
+they are uncorrelated. With the mean derivative J of a rule,
 
     Cov(y, z) = J Cov(x, z)    for any other value z,
     Cov(y, y) = J Cov(x, x) J'
@@ -17,6 +18,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from keras_bayesdrop.analytic.moments import Block
+from keras_bayesdrop.analytic.moments import Diagonal
 from keras_bayesdrop.analytic.moments import Moments
 from keras_bayesdrop.analytic.moments import Outcome
 
@@ -25,14 +28,18 @@ class Joint:
     """Covariances [rows, units, units] by pairs of values."""
 
     def __init__(self) -> None:
-        self._blocks: dict[tuple[int, int], tf.Tensor] = {}
+        self._blocks: dict[tuple[int, int], Block] = {}
 
     def get(self, one: int, other: int) -> tf.Tensor | None:
         """Returns Cov(one, other), or `None` if it is zero or not known."""
+        block = self._find(one, other)
+        return None if block is None else _dense(block)
+
+    def _find(self, one: int, other: int) -> Block | None:
         if (one, other) in self._blocks:
             return self._blocks[one, other]
         if (other, one) in self._blocks:
-            return tf.linalg.matrix_transpose(self._blocks[other, one])
+            return _transposed(self._blocks[other, one])
         return None
 
     def keep(self, needed: Collection[int]) -> None:
@@ -68,26 +75,53 @@ class Joint:
             terms = [
                 jacobian.times(block)
                 for jacobian, value in pairs
-                if (block := self.get(value, other)) is not None
+                if (block := self._find(value, other)) is not None
             ]
             if terms:
-                self._blocks[output, other] = tf.add_n(terms)
+                self._blocks[output, other] = _sum(terms)
         own = [
-            jacobian.times(tf.linalg.matrix_transpose(block))
+            jacobian.times(_transposed(block))
             for jacobian, value in pairs
-            if (block := self.get(output, value)) is not None
+            if (block := self._find(output, value)) is not None
         ]
         mean = moments.mean
-        covariance = tf.add_n(own) if own else None
+        covariance = _sum(own) if own else None
         if outcome.joint is not None:
             before = self.get(inputs[0], inputs[0])
             if before is None:
                 before = tf.linalg.diag(tf.zeros_like(mean))
             mean, covariance = outcome.joint(before)
         elif covariance is None:
-            covariance = tf.linalg.diag(moments.variance)
+            covariance = Diagonal(moments.variance)
         elif not outcome.linear:
-            covariance = tf.linalg.set_diag(covariance, moments.variance)
+            covariance = _with_variance(covariance, moments.variance)
         self._blocks[output, output] = covariance
-        variance = tf.maximum(tf.linalg.diag_part(covariance), 0.0)
-        return Moments(mean, variance)
+        return Moments(mean, tf.maximum(_variance(covariance), 0.0))
+
+
+def _dense(block: Block) -> tf.Tensor:
+    return block.dense() if isinstance(block, Diagonal) else block
+
+
+def _transposed(block: Block) -> Block:
+    if isinstance(block, Diagonal):
+        return block
+    return tf.linalg.matrix_transpose(block)
+
+
+def _sum(blocks: Sequence[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    return tf.add_n([_dense(block) for block in blocks])
+
+
+def _variance(block: Block) -> tf.Tensor:
+    if isinstance(block, Diagonal):
+        return block.values
+    return tf.linalg.diag_part(block)
+
+
+def _with_variance(block: Block, variance: tf.Tensor) -> Block:
+    if isinstance(block, Diagonal):
+        return Diagonal(variance)
+    return tf.linalg.set_diag(block, variance)

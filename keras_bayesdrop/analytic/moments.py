@@ -3,6 +3,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import TypeAlias
 
 import tensorflow as tf
 
@@ -32,13 +33,31 @@ class Moments:
 
 
 @dataclasses.dataclass(frozen=True)
+class Diagonal:
+    """Covariances of units that are uncorrelated: variances [rows, units]."""
+
+    values: tf.Tensor
+
+    def dense(self) -> tf.Tensor:
+        """Returns [rows, units, units]."""
+        return tf.linalg.diag(self.values)
+
+
+# Covariances of two values, [rows, units of one, units of the other].
+Block: TypeAlias = tf.Tensor | Diagonal
+
+
+@dataclasses.dataclass(frozen=True)
 class Matrix:
     """A mean derivative that mixes units: [in, out]."""
 
     values: tf.Tensor
 
-    def times(self, block: tf.Tensor) -> tf.Tensor:
+    def times(self, block: Block) -> Block:
         """Returns [rows, out, any] of a block [rows, in, any]."""
+        if isinstance(block, Diagonal):
+            kernel = tf.linalg.matrix_transpose(self.values)
+            return kernel * block.values[:, tf.newaxis, :]
         return tf.einsum("ij,rik->rjk", self.values, block)
 
 
@@ -48,8 +67,10 @@ class Factor:
 
     values: tf.Tensor
 
-    def times(self, block: tf.Tensor) -> tf.Tensor:
+    def times(self, block: Block) -> Block:
         """Returns [rows, units, any] of a block [rows, units, any]."""
+        if isinstance(block, Diagonal):
+            return Diagonal(self.values * block.values)
         return self.values[..., tf.newaxis] * block
 
 

@@ -9,7 +9,10 @@ a pair (A, B) that depends on the random word alone:
 """
 
 import dataclasses
+import functools
 import math
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ from keras_bayesdrop.analytic.moments import Moments
 from keras_bayesdrop.analytic.moments import Outcome
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.noise import AdditiveGaussian
+from keras_bayesdrop.noise import Alpha
 from keras_bayesdrop.noise import LearnedBernoulli
 from keras_bayesdrop.noise import LearnedGaussian
 from keras_bayesdrop.noise import Multiplicative
@@ -61,7 +65,13 @@ def affine_of(noise: Noise, dtype: Any) -> Affine:
         return Affine(1.0, tf.cast(tf.square(noise.stddev()), dtype))
     if isinstance(noise, AdditiveGaussian):
         return Affine(summand_variance=noise.stddev**2)
-    return _by_words(noise, dtype)
+    if isinstance(noise, Alpha):
+        # Dropped by the first word of all, kept by the last.
+        return _by_words(
+            noise, dtype, [0, 2**32 - 1], [noise.rate, 1 - noise.rate]
+        )
+    parts = (np.arange(_PARTS) + 0.5) * (2.0**32 / _PARTS)
+    return _by_words(noise, dtype, parts, np.full(_PARTS, 1 / _PARTS))
 
 
 def _multiplicative(noise: Multiplicative) -> Affine:
@@ -78,27 +88,21 @@ def _multiplicative(noise: Multiplicative) -> Affine:
     return Affine(mean, variance)
 
 
-def _by_words(noise: Noise, dtype: Any) -> Affine:
-    """Returns the moments over equal parts of all words."""
-    parts = np.arange(_PARTS, dtype=np.float64) + 0.5
-    words = tf.constant((parts * (2.0**32 / _PARTS)).astype(np.uint32))
-    summand = noise.apply(tf.zeros([_PARTS], tf.float64), words)
-    factor = noise.apply(tf.ones([_PARTS], tf.float64), words) - summand
-    factor_mean, factor_variance = tf.nn.moments(factor, 0)
-    summand_mean, summand_variance = tf.nn.moments(summand, 0)
-    covariance = tf.reduce_mean(
-        (factor - factor_mean) * (summand - summand_mean)
-    )
+def _by_words(noise: Noise, dtype: Any, words: Any, shares: Any) -> Affine:
+    """Returns the moments over some words, each for a share of all."""
+    words = tf.constant(np.asarray(words, np.float64).astype(np.uint32))
+    shares = tf.constant(np.asarray(shares, np.float64))
+    summand = noise.apply(tf.zeros_like(shares), words)
+    factor = noise.apply(tf.ones_like(shares), words) - summand
+
+    def mean(values: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(shares * values)
+
+    a, b = factor - mean(factor), summand - mean(summand)
     return Affine(
         *(
-            tf.cast(each, dtype)
-            for each in (
-                factor_mean,
-                factor_variance,
-                summand_mean,
-                summand_variance,
-                covariance,
-            )
+            tf.cast(mean(each), dtype)
+            for each in (factor, a * a, summand, b * b, a * b)
         )
     )
 
@@ -112,14 +116,12 @@ def perturb(noise: Noise, noise_shape: Any, x: Moments) -> Outcome:
         x: What it perturbs.
     """
     a = affine_of(noise, x.mean.dtype)
-    mean, variance = x.mean, x.spread()
-    square = tf.square(mean)
+    mean = x.mean
+    terms = [(a.factor_variance, tf.square(mean)), (2.0 * a.covariance, mean)]
+    if x.variance is not None:
+        terms.append((a.factor_variance + a.factor**2, x.variance))
     made = Moments(
-        a.factor * mean + a.summand,
-        a.factor_variance * (variance + square)
-        + a.factor**2 * variance
-        + 2.0 * a.covariance * mean
-        + a.summand_variance,
+        _sum([(a.factor, mean)], a.summand), _sum(terms, a.summand_variance)
     )
     factor = Factor(a.factor * tf.ones_like(mean[:1]))
     one_for_all = (
@@ -143,3 +145,20 @@ def perturb(noise: Noise, noise_shape: Any, x: Moments) -> Outcome:
         )
 
     return Outcome(made, (factor,), joint)
+
+
+def _sum(terms: Sequence[tuple[Any, tf.Tensor]], constant: Any) -> tf.Tensor:
+    """Returns a weighted sum, without what is known to change nothing."""
+
+    def is_number(value: Any, number: float) -> bool:
+        return isinstance(value, (int, float)) and value == number
+
+    parts = [
+        tensor if is_number(factor, 1.0) else factor * tensor
+        for factor, tensor in terms
+        if not is_number(factor, 0.0)
+    ]
+    if not parts:
+        parts = [tf.zeros_like(terms[0][1])]
+    total = functools.reduce(operator.add, parts)
+    return total if is_number(constant, 0.0) else total + constant

@@ -12,6 +12,15 @@ import tensorflow as tf
 # Nodes of Gauss-Hermite quadrature. Measured over |mean| <= 8 and standard
 # deviations up to 6, `tests/analytic/test_activations.py` holds the errors.
 NODES = 16
+# The scale of x, and the coefficients of t, t^2, ...
+_ZELEN_SEVERO = (
+    0.2316419,
+    0.319381530,
+    -0.356563782,
+    1.781477937,
+    -1.821255978,
+    1.330274429,
+)
 
 
 def density(x: tf.Tensor) -> tf.Tensor:
@@ -22,6 +31,26 @@ def density(x: tf.Tensor) -> tf.Tensor:
 def tail(x: tf.Tensor) -> tf.Tensor:
     """Returns the probability of more than `x`, without cancellation."""
     return 0.5 * tf.math.erfc(x / math.sqrt(2))
+
+
+def tail_and_excess(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns q = Phi(-x) and r = phi(x) - x q, for `x` not negative.
+
+    The excess `r` is the mean of max(z - x, 0) for a standard normal z. In
+    float32 `q` is the density times a polynomial in 1 / (1 + c x), good to
+    1e-7 (Abramowitz and Stegun, 26.2.17): one exponential for both, which is
+    most of what rules for activations cost.
+    """
+    height = density(x)
+    if x.dtype == tf.float32:
+        t = 1.0 / (1.0 + _ZELEN_SEVERO[0] * x)
+        ratio = tf.zeros_like(x)
+        for coefficient in _ZELEN_SEVERO[:0:-1]:
+            ratio = t * (ratio + coefficient)
+        q = height * ratio
+    else:
+        q = tail(x)
+    return q, tf.maximum(height - x * q, 0.0)
 
 
 def expectation(

@@ -77,3 +77,12 @@ def no_rule(layer: Any, path: str) -> PlanError:
         "`keras_bayesdrop.analytic.register_rule`; or fallback='sampling'. "
         f"Received: {type(layer).__name__}"
     )
+
+
+def masked(layer: Any, path: str) -> PlanError:
+    """Returns the error for a layer that leaves out noisy entries."""
+    return PlanError(
+        f"Layer `{path}` ({type(layer).__name__}) leaves out entries by a "
+        "mask, and moments know none. Expected inputs without a mask, or "
+        "fallback='sampling'. Received: a masked input"
+    )

@@ -170,9 +170,9 @@ class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
             1.0 - rate
         ) * keras.ops.softplus(logit)
         kernel = _dropped_kernel.dropped_kernel(self.layer)
-        squares = keras.ops.square(keras.ops.cast(kernel, logit.dtype))
+        squares = _sum_of_squares(keras.ops.cast(kernel, logit.dtype))
         weight_decay = 0.5 * self.length_scale**2 * (1.0 + keras.ops.exp(logit))
-        return weight_decay * keras.ops.sum(squares) - self._num_units * entropy
+        return weight_decay * squares - self._num_units * entropy
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Returns the shape of the output of the layer."""
@@ -189,6 +189,18 @@ class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
             "sampling": self.noise.sampling,
             "seed": self.seed,
         }
+
+
+def _sum_of_squares(kernel: Any) -> Any:
+    """Returns the sum over a kernel, column by column.
+
+    XLA on a CPU adds up many sums at once, but one sum number by number: for
+    1024 x 1024 weights 0.6 ms against 1.2. The maximum, which changes nothing,
+    keeps it from making one of the two.
+    """
+    axes = tuple(range(len(kernel.shape) - 1))
+    columns = keras.ops.sum(keras.ops.square(kernel), axis=axes)
+    return keras.ops.sum(keras.ops.maximum(columns, 0.0))
 
 
 def _check_open_rate(rate: Any) -> float:

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan: what of a model runs once, and what for every sample."""
 
+from keras_bayesdrop.plan.partial import before_last_noise as before_last_noise
+from keras_bayesdrop.plan.partial import plan_of_part as plan_of_part
+from keras_bayesdrop.plan.partial import up_to as up_to
+from keras_bayesdrop.plan.partial import without_noise as without_noise
 from keras_bayesdrop.plan.plan import Plan as Plan
 from keras_bayesdrop.plan.plan import Survey as Survey
 from keras_bayesdrop.plan.plan import build_plan as build_plan

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear networks: moments against brute-force enumeration of all masks."""
 
-import itertools
-
 import keras
 import numpy as np
 import pytest
@@ -11,6 +9,8 @@ import tensorflow as tf
 import keras_bayesdrop as kbd
 from keras_bayesdrop.analytic.propagate import Pass
 from keras_bayesdrop.plan import survey
+from tests.analytic.enumeration import Masked
+from tests.analytic.enumeration import enumerate_masks
 
 layers = keras.layers
 
@@ -19,58 +19,12 @@ def _moments(model, x, full):
     """Mean, variance and, if full, covariance of the output."""
     surveyed = survey(model)
     run = Pass(surveyed.graph, {s.path for s in surveyed.sites}, full)
-    (found,) = run.run([tf.constant(x)], {})
+    (found,) = run.run({surveyed.graph.inputs[0]: tf.constant(x)})
     covariance = None
     if full:
         (output,) = surveyed.graph.outputs
         covariance = run.joint.get(output, output)
     return found.mean, found.spread(), covariance
-
-
-def _enumerate(model, x):
-    """Mean and covariance over all masks, which are the rows of one call.
-
-    The masks are set through layers that multiply by a constant.
-    """
-    sites = [layer for layer in model.layers if isinstance(layer, Masked)]
-    widths = [site.width for site in sites]
-    bits = itertools.product((0.0, 1.0), repeat=sum(widths))
-    masks = np.split(np.array(list(bits)), np.cumsum(widths)[:-1], axis=1)
-    probability = np.ones(len(masks[0]))
-    for site, mask in zip(sites, masks, strict=True):
-        rate = site.rate
-        probability *= np.prod(np.where(mask, 1 - rate, rate), axis=1)
-        site.mask = mask / (1 - rate)
-    np.testing.assert_allclose(probability.sum(), 1.0, rtol=1e-12)
-    means, covariances = [], []
-    for row in x:
-        tiled = np.repeat(row[None], len(probability), axis=0)
-        y = np.asarray(model(tiled, training=False), np.float64)
-        means.append(probability @ y)
-        centered = y - means[-1]
-        covariances.append((probability[:, None] * centered).T @ centered)
-    for site in sites:
-        site.mask = None
-    return np.stack(means), np.stack(covariances)
-
-
-class Masked(layers.Dropout):
-    """Dropout whose mask can be set."""
-
-    mask = None
-    width = 0
-
-    def build(self, shape):
-        self.width = shape[-1]
-        super().build(shape)
-
-    def call(self, inputs, training=None):
-        return super().call(inputs, training=training)
-
-    def __call__(self, x, *args, **kwargs):
-        if self.mask is not None and not keras.backend.is_keras_tensor(x):
-            return x * self.mask.astype(x.dtype.as_numpy_dtype)
-        return super().__call__(x, *args, **kwargs)
 
 
 def _chain(dtype):
@@ -112,7 +66,7 @@ def test_eq_15_to_26_against_all_masks(build, dtype, tolerance):
     keras.utils.set_random_seed(3)
     model = build(dtype)
     x = np.random.default_rng(1).normal(size=(2, 3)).astype(dtype)
-    mean, covariance = _enumerate(model, x)
+    mean, covariance = enumerate_masks(model, x)
     found_mean, found_variance, found = _moments(model, x, full=True)
     scale = np.abs(covariance).max()
     np.testing.assert_allclose(found_mean, mean, atol=tolerance * 10)
@@ -125,7 +79,7 @@ def test_a_single_layer_is_exact_without_covariances():
     keras.utils.set_random_seed(3)
     model = keras.Sequential([keras.Input((3,)), Masked(0.3), layers.Dense(2)])
     x = np.random.default_rng(1).normal(size=(2, 3)).astype(np.float32)
-    mean, covariance = _enumerate(model, x)
+    mean, covariance = enumerate_masks(model, x)
     found = kbd.predict_with_uncertainty(model, x, method="moments", verbose=0)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-5, atol=1e-6)
     variance = np.diagonal(covariance, axis1=1, axis2=2)
@@ -140,7 +94,7 @@ def test_a_later_mask_is_inside_the_upper_layer_eq_25():
     above = Masked(0.3)(layers.Dense(2, use_bias=False)(below))
     model = keras.Model(x, layers.Concatenate()([below, above]))
     data = np.array([[1.0, -0.5]], np.float32)
-    _, covariance = _enumerate(model, data)
+    _, covariance = enumerate_masks(model, data)
     _, _, found = _moments(model, data, full=True)
     np.testing.assert_allclose(found, covariance, atol=1e-6)
     assert np.abs(covariance[0, :2, 2:]).max() > 0.01

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop.analytic import activations
+from keras_bayesdrop.analytic.fusing import fused
 from keras_bayesdrop.analytic.moments import Factor
 from keras_bayesdrop.analytic.moments import Moments
 from keras_bayesdrop.analytic.moments import Outcome
@@ -41,9 +42,14 @@ def apply(activation: activations.Activation, x: Moments) -> Outcome:
     """Applies the moments of an activation to every unit alone."""
     if activation is activations.linear:
         return Outcome(x, (Factor(tf.ones_like(x.mean)),), linear=True)
+    if x.mean.shape.rank != 2:
+        # Covariances are not carried, so the derivative is not needed.
+        return Outcome(
+            Moments(*fused(lambda *x: activation(*x)[:2], x.mean, x.spread()))
+        )
     mean, variance, gain = activation(x.mean, x.spread())
     made = Moments(mean, variance)
-    if activation is not activations.relu or x.mean.shape.rank != 2:
+    if activation is not activations.relu:
         return Outcome(made, (Factor(gain),))
 
     def joint(before: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

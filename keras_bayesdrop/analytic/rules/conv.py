@@ -19,16 +19,32 @@ def conv(layer: Any, inputs: Sequence[Moments]) -> Outcome:
 
     Units count as independent: what overlapping windows share is left out.
     """
-    return _convolve(layer, inputs[0], keras.ops.conv)
+    return convolve(layer, inputs[0], keras.ops.conv)
 
 
 @register_rule(keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
 def depthwise_conv(layer: Any, inputs: Sequence[Moments]) -> Outcome:
     """A convolution of every channel alone."""
-    return _convolve(layer, inputs[0], keras.ops.depthwise_conv)
+    return convolve(layer, inputs[0], keras.ops.depthwise_conv)
 
 
-def _convolve(layer: Any, x: Moments, operation: Any) -> Outcome:
+def convolve(
+    layer: Any,
+    x: Moments,
+    operation: Any,
+    kernel: Any = None,
+    spread: Any = None,
+) -> Outcome:
+    """Takes moments through a convolution.
+
+    Args:
+        layer: Has the settings, the bias and the activation.
+        x: What goes in.
+        operation: Of `keras.ops`.
+        kernel: Mean of the kernel, by default that of the layer.
+        spread: Variance of the kernel, if it has one.
+    """
+
     def run(values: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         padding = layer.padding
         if padding == "causal":
@@ -49,7 +65,8 @@ def _convolve(layer: Any, x: Moments, operation: Any) -> Outcome:
             data_format=layer.data_format,
         )
 
-    weights = tf.cast(layer.kernel, x.mean.dtype)
+    kernel = layer.kernel if kernel is None else kernel
+    weights = tf.cast(kernel, x.mean.dtype)
     mean = run(x.mean, weights)
     if layer.use_bias:
         shape = [1] * mean.shape.rank
@@ -58,6 +75,10 @@ def _convolve(layer: Any, x: Moments, operation: Any) -> Outcome:
     variance = None
     if x.variance is not None:
         variance = run(x.variance, tf.square(weights))
+    if spread is not None:
+        # A weight meets an output once: what it adds is that of a product.
+        own = run(x.spread() + tf.square(x.mean), tf.cast(spread, mean.dtype))
+        variance = own if variance is None else variance + own
     return Outcome(
         Moments(mean, variance),
         linear=True,

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the tables of `docs/moments.md` from the committed results.
+
+python benchmarks/moments_page.py            # rewrite the page
+python benchmarks/moments_page.py --check    # fail if out of date
+"""
+
+import json
+import pathlib
+import sys
+from typing import Any
+
+from gpu_page import replaced
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "moments.md"
+RESULTS = ROOT / "benchmarks" / "results" / "moments.json"
+COVARIANCES = ("diagonal", "full")
+
+
+def cost(results: dict[str, Any]) -> str:
+    """Returns the cost in deterministic passes."""
+    lines = [
+        "| network | `moments`, diagonal | 50 samples, at the least |",
+        "|---|---|---|",
+        *(
+            f"| {name}, {each['rows']} rows | {each['passes']:.1f} passes | "
+            "50 passes |"
+            for name, each in results["cost"].items()
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def trained(results: dict[str, Any]) -> str:
+    """Returns how standard deviations go with those of sampling."""
+    lines = [
+        "| network | covariance | correlation of `std` with that of sampling | "
+        "its error, root mean square | "
+        "error of `mean`, in standard errors of 50 samples |",
+        "|---|---|---|---|---|",
+    ]
+    for name, each in results["trained"].items():
+        for covariance in COVARIANCES:
+            row = each[covariance]
+            lines.append(
+                f"| {NAMES[name]}, {each['rows']} rows, "
+                f"T = {each['samples']:,} | {covariance} | "
+                f"{row['correlation']:.3f} | "
+                f"{100 * row['std']:.0f} % | "
+                f"{row['mean_in_errors_at_50']:.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def error(results: dict[str, Any]) -> str:
+    """Returns the error on random networks, a table a width."""
+    rows = results["error"]["rows"]
+    blocks = []
+    for width in sorted({row["width"] for row in rows}):
+        mine = [row for row in rows if row["width"] == width]
+        depths = sorted({row["depth"] for row in mine})
+        samples = mine[0]["samples"]
+        lines = [
+            f"Width {width}, against {samples:,} samples, which by themselves "
+            f"leave {100 / (2 * samples) ** 0.5:.1f} % to a standard deviation "
+            f"and {samples**-0.5:.3f} standard deviations to a mean:",
+            "",
+            "| activation | "
+            + " | ".join(f"depth {depth}" for depth in depths)
+            + " | worst mean |",
+            "|---" * (len(depths) + 2) + "|",
+        ]
+        labels = dict.fromkeys((row["activation"], row["last"]) for row in mine)
+        for activation, last in labels:
+            found = {
+                row["depth"]: row
+                for row in mine
+                if (row["activation"], row["last"]) == (activation, last)
+            }
+            cells = [
+                " / ".join(
+                    f"{100 * found[depth][covariance]['std']:.1f}"
+                    for covariance in COVARIANCES
+                )
+                + " %"
+                if depth in found
+                else ""
+                for depth in depths
+            ]
+            worst = " / ".join(
+                f"{max(row[covariance]['mean'] for row in found.values()):.3f}"
+                for covariance in COVARIANCES
+            )
+            name = activation if last is None else f"{activation}, then {last}"
+            lines.append(f"| {name} | " + " | ".join(cells) + f" | {worst} |")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+NAMES = {
+    "digits": "digits, 64-128-128-10 softmax",
+    "boston": "Boston housing, 13-50-1",
+    "energy": "energy, 8-50-1",
+    "wine": "red wine, 11-50-1",
+    "yacht": "yacht, 6-50-1",
+}
+TABLES = {"cost": cost, "trained": trained, "error": error}
+
+
+def main() -> int:
+    """Rewrites or checks the page."""
+    results = json.loads(RESULTS.read_text())
+    text = new = PAGE.read_text("utf-8")
+    for name, table in TABLES.items():
+        new = replaced(new, name, table(results))
+    if "--check" in sys.argv[1:]:
+        return int(new != text)
+    PAGE.write_text(new, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
