@@ -4,6 +4,7 @@
 from keras_bayesdrop import analytic as analytic
 from keras_bayesdrop import callbacks as callbacks
 from keras_bayesdrop import errors as errors
+from keras_bayesdrop import experimental as experimental
 from keras_bayesdrop import layers as layers
 from keras_bayesdrop import losses as losses
 from keras_bayesdrop import metrics as metrics
@@ -15,6 +16,7 @@ from keras_bayesdrop import sparsity as sparsity
 from keras_bayesdrop import training as training
 from keras_bayesdrop import weight_priors as weight_priors
 from keras_bayesdrop._version import __version__ as __version__
+from keras_bayesdrop.consistency_report import consistency as consistency
 from keras_bayesdrop.errors import BayesdropError as BayesdropError
 from keras_bayesdrop.errors import BayesdropWarning as BayesdropWarning
 from keras_bayesdrop.explanation import explain as explain

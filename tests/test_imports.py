@@ -23,19 +23,19 @@ ROWS = (
     | {"_predictive_file", "_build_info", "_library", "_sample_weights"}
     | {"_residual_source"},
     {"noise", "priors", "weight_priors", "_scale_source"},
-    {"_draws", "layers", "losses", "regularizers"},
+    {"_draws", "experimental", "layers", "losses", "regularizers"},
     {"sites"},
     {"plan"},
     {"engines"},
     {"views"},
     {"sparsity"},
     {"analytic"},
-    {"predictive", "relevance_report"},
+    {"predictive", "relevance_report", "_consistency", "_consistency_record"},
     {"metrics"},
     {"plots"},
     {"predict", "explanation", "information", "inspection", "_accumulate"}
     | {"_data", "_geometry", "_moments_run", "_partial_run", "_run"}
-    | {"_sampler", "_tasks"},
+    | {"_sampler", "_tasks", "_measured_units", "consistency_report"},
     {"callbacks", "training", "__main__"},
 )
 RANK = {module: rank for rank, row in enumerate(ROWS) for module in row}

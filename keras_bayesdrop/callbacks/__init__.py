@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callbacks of `fit`."""
 
+from keras_bayesdrop.callbacks.consistency_monitor import (
+    ConsistencyMonitor as ConsistencyMonitor,
+)
 from keras_bayesdrop.callbacks.dropout_rate_logger import (
     DropoutRateLogger as DropoutRateLogger,
 )

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures. They need matplotlib: `pip install keras-bayesdrop[plots]`."""
 
+from keras_bayesdrop.plots.dropout_phases import (
+    dropout_phases as dropout_phases,
+)
 from keras_bayesdrop.plots.importance_weights import (
     importance_weights as importance_weights,
 )
