@@ -18,7 +18,8 @@ The authors minimise the sum over all examples, Keras the mean: all gradients
 are 60,000 times smaller here, and so must be the `epsilon` of Adam, beside
 which the KL of a weight would not be felt (its gradient is at most 1e-5).
 
-Writes `benchmarks/results/sparse_vd.json`, run by run.
+Writes `benchmarks/results/sparse_vd.json`, run by run. With `--backup <folder>`
+a run that was interrupted goes on where it was.
 """
 
 import os
@@ -224,11 +225,15 @@ def train(
         Schedule(epochs, options.decay_from),
         Progress(data, max(1, epochs // 20)),
     ]
+    if options.backup is not None:
+        folder = options.backup / f"{net}-{kl}-{epochs}"
+        callbacks.append(keras.callbacks.BackupAndRestore(str(folder)))
     began = time.perf_counter()
-    model.fit(
+    history = model.fit(
         batches, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks
     )
     seconds = time.perf_counter() - began
+    steps_here = steps * len(history.epoch)  # fewer, if the run was resumed
 
     thresholded = assess(model, data)
     small = sparsity.prune(model, THRESHOLD)
@@ -253,7 +258,7 @@ def train(
         "train_threshold": train_threshold,
         "decay_from": options.decay_from,
         "seed": options.seed,
-        "milliseconds_per_step": round(1e3 * seconds / (epochs * steps), 3),
+        "milliseconds_per_step": round(1e3 * seconds / steps_here, 3),
     }
 
 
@@ -344,6 +349,11 @@ def main() -> None:
         "--free",
         action="store_true",
         help="train the means of weights above the threshold, too",
+    )
+    parser.add_argument(
+        "--backup",
+        type=pathlib.Path,
+        help="folder from which an interrupted run goes on",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cost", action="store_true")
