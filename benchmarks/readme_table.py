@@ -129,8 +129,8 @@ def beside_published(folder: pathlib.Path) -> list[str]:
             )
             epochs = net["exact"]["epochs"]
             what = f"{NETS[name]}, {epochs} epochs: test error, fewer weights"
-            lines.append(f"| Sparse variational dropout, {what} | {ours} | ")
-            lines[-1] += f"{theirs} |"
+            cells = (f"Sparse variational dropout, {what}", ours, theirs)
+            lines.append(f"| {' | '.join(cells)} |")
     rows = concrete["rates"]["rows"]
     sizes = ", ".join(f"{row['num_train']:,}" for row in rows)
     here, there = (
@@ -149,15 +149,16 @@ def beside_published(folder: pathlib.Path) -> list[str]:
 
 def _uci_row(name: str, ours: dict[str, Any]) -> str:
     """Returns the scores of MC dropout on a set, beside the published ones."""
-    here = (ours["rmse"], ours["log_likelihood"])
-    there = (RMSE["mc_dropout"][name], LOG_LIKELIHOOD["mc_dropout"][name])
-    cells = (
-        [tuple(score.values()) for score in here],
-        there,
-    )
+    here = [
+        (ours[score]["mean"], ours[score]["standard_error"])
+        for score in ("rmse", "log_likelihood")
+    ]
+    there = [
+        published["mc_dropout"][name] for published in (RMSE, LOG_LIKELIHOOD)
+    ]
     texts = (
-        "; ".join(f"{mean:.3f} ± {error:.3f}" for mean, error in cell)
-        for cell in cells
+        "; ".join(f"{mean:.3f} ± {error:.3f}" for mean, error in scores)
+        for scores in (here, there)
     )
     return (
         f"| MC dropout on {name}, 20 splits: RMSE; log-likelihood | "

@@ -2,9 +2,7 @@
 """The UCI benchmark: its stacked training, its protocol and its files."""
 
 import dataclasses
-import importlib
 import json
-import pathlib
 import sys
 
 import keras
@@ -14,18 +12,9 @@ import scipy.special
 import tensorflow as tf
 
 from keras_bayesdrop.regularizers import DropoutL2
-
-BENCHMARKS = pathlib.Path(__file__).resolve().parents[1] / "benchmarks"
-
-
-def script(name):
-    """Imports one of the benchmarks."""
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-
+from tests.benchmark_scripts import regression
+from tests.benchmark_scripts import save_uci_set
+from tests.benchmark_scripts import script
 
 bench_uci = script("bench_uci")
 data = script("uci.data")
@@ -37,13 +26,6 @@ network = script("uci.network")
 page = script("uci.page")
 scores = script("uci.scores")
 settings = script("uci.settings")
-
-
-def regression(rows, features=3):
-    generator = np.random.default_rng(0)
-    x = generator.normal(size=(rows, features)).astype(np.float32)
-    y = np.sin(x.sum(1, keepdims=True)).astype(np.float32)
-    return x, y
 
 
 def training(**changes):
@@ -308,25 +290,7 @@ def log_likelihood(samples, y, tau):
 @pytest.fixture
 def folder(tmp_path):
     """A set in the published format, of 60 rows and 3 splits."""
-    x, y = regression(60)
-    arrays = {
-        "x": x.astype(np.float64) * 3 + 1,
-        "y": y[:, 0].astype(np.float64) * 2 + 5,
-        "n_splits": np.array(3),
-        "n_hidden": np.array(5),
-        "n_epochs": np.array(4),
-        "dropout_rates": np.array([0.05, 0.2]),
-        "tau_values": np.array([0.5, 2.0]),
-    }
-    for split in range(3):
-        order = np.random.default_rng(split).permutation(60).astype(np.int32)
-        arrays[f"train_{split}"], arrays[f"test_{split}"] = np.split(
-            order, [54]
-        )
-    path = tmp_path / "sets"
-    path.mkdir()
-    np.savez(path / "yacht.npz", **arrays)
-    return path
+    return save_uci_set(tmp_path / "sets")
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The UCI benchmark: the networks of several splits trained together."""
 
-import importlib
 import itertools
 import json
-import pathlib
 import sys
 import threading
 
@@ -18,18 +16,9 @@ from keras_bayesdrop.layers import MCDropout
 from keras_bayesdrop.layers import _gaussian_kernel
 from keras_bayesdrop.losses import GaussianNLL
 from keras_bayesdrop.training import MonteCarloModel
-
-BENCHMARKS = pathlib.Path(__file__).resolve().parents[1] / "benchmarks"
-
-
-def script(name):
-    """Imports one of the benchmarks."""
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-
+from tests.benchmark_scripts import regression
+from tests.benchmark_scripts import save_uci_set
+from tests.benchmark_scripts import script
 
 bench_uci = script("bench_uci")
 bayesian_loss = script("uci.bayesian_loss")
@@ -48,13 +37,6 @@ together = script("uci.together")
 OBJECTIVES = ("lower_bound", "importance_weighted", "tail_adaptive")
 STRUCTURES = ("ard", "add", "ard_add")
 ROWS, SAMPLES, PRECISION = 6, 4, 3.0
-
-
-def regression(rows, seed=0, features=3):
-    generator = np.random.default_rng(seed)
-    x = generator.normal(size=(rows, features)).astype(np.float32)
-    y = np.sin(x.sum(1, keepdims=True)).astype(np.float32)
-    return x, y
 
 
 def trainable(model):
@@ -335,25 +317,7 @@ class TestTogether:
 @pytest.fixture
 def folder(tmp_path):
     """A set in the published format, of 60 rows and 3 splits."""
-    x, y = regression(60)
-    arrays = {
-        "x": x.astype(np.float64) * 3 + 1,
-        "y": y[:, 0].astype(np.float64) * 2 + 5,
-        "n_splits": np.array(3),
-        "n_hidden": np.array(5),
-        "n_epochs": np.array(4),
-        "dropout_rates": np.array([0.05, 0.2]),
-        "tau_values": np.array([0.5, 2.0]),
-    }
-    for split in range(3):
-        order = np.random.default_rng(split).permutation(60).astype(np.int32)
-        arrays[f"train_{split}"], arrays[f"test_{split}"] = np.split(
-            order, [54]
-        )
-    path = tmp_path / "sets"
-    path.mkdir()
-    np.savez(path / "yacht.npz", **arrays)
-    return path
+    return save_uci_set(tmp_path / "sets")
 
 
 def run(monkeypatch, *arguments):

@@ -5,9 +5,7 @@ The kernels are compiled for sm_80 alone; `benchmarks/gpu_resources.py` does all
 architectures. No GPU is needed. What these tests say of speed is nothing.
 """
 
-import importlib
 import json
-import pathlib
 import subprocess
 import sys
 
@@ -16,20 +14,10 @@ import pytest
 import tensorflow as tf
 
 from keras_bayesdrop import _library
+from tests.benchmark_scripts import BENCHMARKS
+from tests.benchmark_scripts import script
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BENCHMARKS = ROOT / "benchmarks"
 ARCHITECTURE = 80
-
-
-def script(name):
-    """Imports one of the benchmarks."""
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-
 
 gpu_code = script("gpu_code")
 gpu_ptx = script("gpu_ptx")
