@@ -49,14 +49,13 @@ def lines(results: dict[str, Any]) -> Iterator[str]:
 
 
 def _row(name: str, label: str, run: dict[str, Any]) -> str:
-    method = label.split(",")[0]
     cells = [name, label]
     for score, published in (
         ("rmse", RMSE),
         ("log_likelihood", LOG_LIKELIHOOD),
         ("sample_absolute_error", SAMPLE_ABSOLUTE_ERROR),
     ):
-        beside = published.get(method, {}).get(name)
+        beside = published.get(label, {}).get(name)
         cells.append(_plus_minus(*_pair(run[score])))
         cells.append(_plus_minus(*beside) if beside else "")
     cells += [f"{run['seconds']:.0f}", f"{run['cpu_seconds']:.0f}"]
@@ -67,6 +66,8 @@ def _pair(score: dict[str, float]) -> tuple[float, float]:
     return score["mean"], score["standard_error"]
 
 
-def _plus_minus(mean: float, error: float) -> str:
+def _plus_minus(mean: float, error: float | None) -> str:
     places = 4 if abs(mean) < 0.2 else 3
+    if error is None:
+        return f"{mean:.{places}f}"
     return f"{mean:.{places}f} ± {error:.{places}f}"
