@@ -7,6 +7,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 OLDEST_VENV ?= .venv-oldest
+DOCS_VENV ?= .venv-docs
 PYTEST_ARGS ?=
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
@@ -25,7 +26,7 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-cpp test-pure test-slow test-all test-gpu test-oldest lint \
-	format golden bench clean
+	format golden docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' \
@@ -83,6 +84,11 @@ format: $(VENV)/.installed  ## Put the code in the project's form.
 golden: $(VENV)/.installed  ## Rewrite the golden list of public names.
 	@$(BIN)/python -m tests.update_golden
 
+# The site needs no TensorFlow: it reads docstrings, and imports nothing.
+docs: $(DOCS_VENV)/.installed  ## Build the documentation in build/site.
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet
+	@echo "build/site/index.html"
+
 bench: $(VENV)/.installed  ## Time prediction; write benchmarks/results.
 	@$(BIN)/python benchmarks/bench_predict.py
 	@$(BIN)/python benchmarks/bench_fused.py
@@ -91,7 +97,7 @@ bench: $(VENV)/.installed  ## Time prediction; write benchmarks/results.
 	@$(BIN)/python benchmarks/readme_table.py
 
 clean:  ## Remove environments, builds and caches.
-	@rm -rf $(VENV) $(OLDEST_VENV) build dist _skbuild *.egg-info demo.png \
+	@rm -rf $(VENV) $(OLDEST_VENV) $(DOCS_VENV) build dist _skbuild *.egg-info demo.png \
 		.mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -105,6 +111,12 @@ $(VENV)/.installed: CONSTRAINTS := requirements/newest.txt
 $(OLDEST_VENV)/.installed: CONSTRAINTS := requirements/oldest.txt
 $(VENV)/.dependencies: requirements/newest.txt
 $(OLDEST_VENV)/.dependencies: requirements/oldest.txt
+
+$(DOCS_VENV)/.installed: requirements/docs.txt
+	@echo "Making $(@D) ..."
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python $(PIP_INSTALL) -r requirements/docs.txt
+	@touch $@
 
 %/.dependencies:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
