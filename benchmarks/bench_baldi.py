@@ -13,9 +13,10 @@ it was optimised: here by Adam at 1e-3, in batches of 100. The folder holds
 MNIST in its original four `.gz` files.
 
 Prints what `consistency` finds, and the share of the time of an epoch that
-`ConsistencyMonitor` takes. Writes `benchmarks/results/baldi.json` and, with
-`--picture`, what `plots.dropout_phases` draws: figures 9.3, 9.6, 9.10 and
-11.1-11.3 of the publication.
+`ConsistencyMonitor` takes. Writes `benchmarks/results/baldi.json`, of which
+`consistency_page.py` makes `docs/consistency.md`, and, with `--picture`, what
+`plots.dropout_phases` draws: figures 9.3, 9.6, 9.10 and 11.1-11.3 of the
+publication. 100 epochs take about an hour of one core.
 """
 
 import os
@@ -35,6 +36,7 @@ from bench_sparse_vd import error_percent
 from bench_sparse_vd import load_mnist
 
 from keras_bayesdrop import plots
+from keras_bayesdrop.analytic import nwgm_approximation
 from keras_bayesdrop.callbacks import ConsistencyMonitor
 from keras_bayesdrop.consistency_report import LayerConsistency
 from keras_bayesdrop.consistency_report import consistency
@@ -75,6 +77,11 @@ class Clock(keras.callbacks.Callback):
         self.timed.on_epoch_end(epoch, logs)
         self.training.append(trained - self.began)
         self.looking.append(time.perf_counter() - trained)
+        loss = (logs or {})["loss"]
+        print(
+            f"epoch {epoch + 1}, {self.training[-1]:.1f} s, loss {loss:.4f}",
+            flush=True,
+        )
 
 
 def build(width: int, activation: str) -> keras.Model:
@@ -100,6 +107,30 @@ def build(width: int, activation: str) -> keras.Model:
     return keras.Sequential(layers, name=f"{activation}_{width}")
 
 
+def mean_of(values: Any, which: Any) -> float:
+    """Returns the mean of some of the values, 0 if there are none."""
+    return float(values[which].mean()) if which.any() else 0.0
+
+
+def excess_kurtosis(values: Any) -> float:
+    """Returns 0 for a normal distribution, and more for heavier tails."""
+    off = values.astype(np.float64) - values.mean(dtype=np.float64)
+    return float(np.mean(off**4) / np.mean(off**2) ** 2 - 3.0)
+
+
+def missed_by_formulas(layer: LayerConsistency, gap: Any) -> dict[str, float]:
+    """Returns how far formulas for `E - NWGM` of logistic units are off."""
+    tiny = np.finfo(np.float32).eps
+    mean = np.clip(layer.mean.astype(np.float64), tiny, 1.0 - tiny)
+    variance = np.minimum(layer.variance, mean * (1.0 - mean))
+    around_half = variance * (1.0 - 2.0 * mean) / (1.0 - 2.0 * variance)
+    around_mean = mean - nwgm_approximation(mean, variance)
+    return {
+        "missed_by_eq_87": float(np.mean(np.abs(gap - around_half))),
+        "missed_by_eq_202": float(np.mean(np.abs(gap - around_mean))),
+    }
+
+
 def numbers(layer: LayerConsistency) -> dict[str, float]:
     """Returns what is written of a layer."""
     found = {
@@ -109,10 +140,24 @@ def numbers(layer: LayerConsistency) -> dict[str, float]:
         "silent_fraction": layer.silent_fraction,
         "active_fraction": layer.active_fraction,
         "sparsity": layer.sparsity,
+        "spread_of_active": mean_of(np.sqrt(layer.variance), ~layer.silent),
+        "spread_of_silent": mean_of(np.sqrt(layer.variance), layer.silent),
     }
     if layer.nwgm_error is not None:
         found["nwgm_gap"] = float(np.mean(np.abs(layer.nwgm_error)))
+        found["nwgm_kurtosis"] = excess_kurtosis(layer.nwgm_error)
+        if layer.path != "output":
+            found |= missed_by_formulas(layer, layer.nwgm_error)
     return {name: float(f"{value:.4g}") for name, value in found.items()}
+
+
+def draw(monitor: ConsistencyMonitor, path: pathlib.Path) -> None:
+    """Draws the training, in few colours so that the file is small."""
+    import PIL.Image  # Comes with matplotlib.
+
+    plots.dropout_phases(monitor).savefig(path, dpi=80)
+    picture = PIL.Image.open(path).convert("RGB").quantize(96)
+    picture.save(path, optimize=True)
 
 
 def train(data: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -125,6 +170,8 @@ def train(data: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     hidden = [f"hidden_{number + 1}" for number in range(DEPTH)]
     monitor = ConsistencyMonitor(data["x_test"], layers=hidden)
     clock = Clock(monitor)
+    rows = data["x_test"][:ROWS]
+    before = consistency(model, rows, options.num_samples, seed=options.seed)
     model.fit(
         data["x_train"],
         data["y_train"],
@@ -133,17 +180,15 @@ def train(data: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
         verbose=0,
         callbacks=[clock],
     )
-    found = consistency(
-        model, data["x_test"][:ROWS], options.num_samples, seed=options.seed
-    )
+    found = consistency(model, rows, options.num_samples, seed=options.seed)
     print(found, flush=True)
     if options.picture is not None:
-        plots.dropout_phases(monitor).savefig(options.picture)
+        draw(monitor, options.picture)
     # The first epochs compile both.
     looking = statistics.median(clock.looking)
     training = statistics.median(clock.training)
     return {
-        "epochs": options.epochs,
+        "epochs": len(clock.training),
         "width": options.width,
         "seed": options.seed,
         "num_samples": options.num_samples,
@@ -151,6 +196,7 @@ def train(data: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
         "seconds_of_an_epoch": round(training, 4),
         "seconds_of_a_look": round(looking, 4),
         "cost_percent": round(100 * looking / training, 3),
+        "before": {each.path: numbers(each) for each in before.layers},
         "in_the_end": {each.path: numbers(each) for each in found.layers},
         "dropout_variance_by_epoch": {
             path: [float(f"{value:.4g}") for value in layer.dropout_variance]

@@ -1,34 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the units of a dropout network change in training."""
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from keras_bayesdrop._arrays import Array
 from keras_bayesdrop._consistency_record import ConsistencyRecord
 from keras_bayesdrop._consistency_record import LayerRecord
 from keras_bayesdrop._validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import SelectionError
+from keras_bayesdrop.plots import _phase_panels
 from keras_bayesdrop.plots import _style
 
-_SIZE = (10.4, 13.6)  # inches
-# Odd, so that errors around zero share a bar.
-_BINS = 41
-# Percentiles of units that a band spans.
-_BAND = (5, 95)
+_SIZE = (10.4, 16.0)  # inches
 _LEGEND_COLUMNS = 4
-
-Layers = list[tuple[LayerRecord, str]]  # with their colours
 
 
 def dropout_phases(record: Any, layers: Any = None) -> Any:
     """Draws what a `ConsistencyMonitor` has seen of a training.
 
-    With `E` and `V` the mean and variance of a unit over masks, `W` its value
-    without noise, and a colour for each layer:
+    With `E`, `V` and `NWGM` the mean, variance and normalised geometric mean
+    of a unit over masks, `W` its value without noise, and a colour for each
+    layer:
 
     - Dropout variance: mean of `V`, by epoch (figure 9.10 of the reference).
     - Consistency of active units: mean of `sqrt(V)` over those that are
@@ -38,10 +30,11 @@ def dropout_phases(record: Any, layers: Any = None) -> Any:
       first layer that has both and noise (figure 11.2).
     - Silent activations: their share, by epoch.
     - Ensemble gap: mean of `|E - W|`, by epoch.
-    - Histograms of `NWGM - E`, or `W - E` in a layer without NWGM, before
-      training (dashed) and in the end (figures 9.6 and 9.7).
-    - `E - W` of units over `E`, in the end (figure 9.3).
     - Histograms of activations `E` in the end (figure 11.1).
+    - Histograms of `NWGM - E`, or `W - E` in a layer without NWGM, before
+      training and in the end, each to its own scale (figures 9.6 and 9.7).
+      The outermost bars hold the one in 200 that is further out.
+    - `E - NWGM` and `E - W` of units over `E`, in the end (figure 9.3).
 
     Training with dropout has three phases: all units are alike and consistent;
     the variance of those that become active rises; it settles.
@@ -74,18 +67,18 @@ def dropout_phases(record: Any, layers: Any = None) -> Any:
         for number, layer in enumerate(_chosen(record, layers))
     ]
     figure, grid = _style.pyplot().subplots(
-        4, 2, figsize=_SIZE, layout="constrained"
+        5, 2, figsize=_SIZE, layout="constrained"
     )
-    _curves(
+    _phase_panels.curves(
         grid[0, 0],
         record,
         shown,
         lambda layer: layer.dropout_variance,
         ("Dropout variance", "mean of V"),
     )
-    _active_units(grid[0, 1], record, shown)
-    _typical_units(grid[1, 0], record, shown)
-    _curves(
+    _phase_panels.active_units(grid[0, 1], record, shown)
+    _phase_panels.typical_units(grid[1, 0], record, shown)
+    _phase_panels.curves(
         grid[1, 1],
         record,
         shown,
@@ -93,16 +86,18 @@ def dropout_phases(record: Any, layers: Any = None) -> Any:
         ("Silent activations", f"share with |E| <= {record.threshold:g}"),
     )
     grid[1, 1].set_ylim(-0.02, 1.02)
-    _curves(
+    _phase_panels.curves(
         grid[2, 0],
         record,
         shown,
         lambda layer: layer.ensemble_gap,
         ("Ensemble gap", "mean of |E - W|"),
     )
-    _errors(grid[2, 1], shown)
-    _scatter(grid[3, 0], shown)
-    _activations(grid[3, 1], shown)
+    _phase_panels.activations(grid[2, 1], shown)
+    _phase_panels.errors(grid[3, 0], shown, 0, "before training")
+    _phase_panels.errors(grid[3, 1], shown, -1, "in the end")
+    _phase_panels.scatter(grid[4, 0], shown, "NWGM")
+    _phase_panels.scatter(grid[4, 1], shown, "W")
     figure.legend(
         handles=grid[0, 0].lines,
         loc="outside upper center",
@@ -111,158 +106,6 @@ def dropout_phases(record: Any, layers: Any = None) -> Any:
         frameon=False,
     )
     return figure
-
-
-def _curves(
-    ax: Any,
-    record: ConsistencyRecord,
-    shown: Layers,
-    values: Callable[[LayerRecord], list[float]],
-    texts: tuple[str, str],
-) -> None:
-    """Draws a number of each layer by epoch."""
-    for layer, colour in shown:
-        ax.plot(
-            record.epochs, values(layer), color=colour, lw=1.8, label=layer.path
-        )
-    ax.set_ylim(bottom=0.0)
-    _by_epoch(ax, record, *texts)
-
-
-def _active_units(ax: Any, record: ConsistencyRecord, shown: Layers) -> None:
-    for layer, colour in shown:
-        active = ~_silent(record, layer)
-        if not active.any():
-            continue
-        spread = np.sqrt(np.stack(layer.variance))[:, active]
-        low, high = np.percentile(spread, _BAND, axis=1)
-        ax.fill_between(
-            record.epochs, low, high, color=colour, alpha=0.12, lw=0
-        )
-        ax.plot(
-            record.epochs,
-            spread.mean(axis=1),
-            color=colour,
-            lw=1.8,
-            label=layer.path,
-        )
-    ax.set_ylim(bottom=0.0)
-    _by_epoch(ax, record, "Consistency of active units", "sqrt(V), 5 % to 95 %")
-
-
-def _typical_units(ax: Any, record: ConsistencyRecord, shown: Layers) -> None:
-    title = "A typical active and silent unit"
-    for layer, own in shown:
-        silent = _silent(record, layer)
-        if silent.all() or not silent.any() or not np.any(layer.variance[-1]):
-            continue
-        title = f"{title}, {layer.path}"
-        for kind, members, colour in (
-            ("active", ~silent, own),
-            ("silent", silent, _style.GREY),
-        ):
-            unit = _middle(layer.mean[-1], members)
-            mean = np.stack(layer.mean)[:, unit]
-            spread = np.sqrt(np.stack(layer.variance)[:, unit])
-            ax.fill_between(
-                record.epochs,
-                mean - spread,
-                mean + spread,
-                color=colour,
-                alpha=0.2,
-                lw=0,
-            )
-            ax.plot(record.epochs, mean, color=colour, lw=1.8, label=kind)
-        ax.legend(fontsize=_style.TEXT - 1, frameon=False)
-        break
-    else:
-        ax.text(
-            0.5,
-            0.5,
-            "no layer has both",
-            transform=ax.transAxes,
-            ha="center",
-            color=_style.GREY,
-            fontsize=_style.TEXT,
-        )
-    _by_epoch(ax, record, title, "E, and sqrt(V) around it")
-
-
-def _errors(ax: Any, shown: Layers) -> None:
-    """Draws histograms of what approximations of the mean miss."""
-    named = set()
-    found = []
-    for layer, colour in shown:
-        named.add("NWGM - E" if layer.nwgm else "W - E")
-        guess = layer.nwgm or layer.deterministic
-        errors = [guess[look] - layer.mean[look] for look in (0, -1)]
-        found.append((layer.path, colour, errors))
-    end = max(np.abs(each).max() for _, _, pair in found for each in pair)
-    edges = np.linspace(-1.0, 1.0, _BINS + 1) * (end or 1.0)
-    for path, colour, (before, after) in found:
-        _outline(ax, before, edges, colour, f"{path}, before", "--")
-        _outline(ax, after, edges, colour, path, "-")
-    ax.set_xlim(edges[0], edges[-1])
-    name = " or ".join(sorted(named))
-    title = f"{name}, before (dashed) and after"
-    _style.dress(ax, title, name, "share of activations")
-
-
-def _scatter(ax: Any, shown: Layers) -> None:
-    for layer, colour in shown:
-        mean = layer.mean[-1]
-        ax.scatter(
-            mean,
-            mean - layer.deterministic[-1],
-            s=5,
-            color=colour,
-            alpha=0.35,
-            lw=0,
-            label=layer.path,
-        )
-    ax.axhline(0.0, color=_style.GREY, lw=1.0, zorder=0)
-    _style.dress(ax, "Error of the deterministic network", "E", "E - W")
-
-
-def _activations(ax: Any, shown: Layers) -> None:
-    means = [layer.mean[-1] for layer, _ in shown]
-    low = min(float(each.min()) for each in means)
-    high = max(float(each.max()) for each in means)
-    edges = np.linspace(low, high if high > low else low + 1.0, _BINS + 1)
-    for (layer, colour), mean in zip(shown, means, strict=True):
-        _outline(ax, mean, edges, colour, layer.path, "-")
-    ax.set_xlim(edges[0], edges[-1])
-    _style.dress(ax, "Activations in the end", "E", "share of activations")
-
-
-def _outline(
-    ax: Any, values: Array, edges: Array, colour: str, label: str, line: str
-) -> None:
-    """Draws a histogram as an outline, so that others show through."""
-    counts, _ = np.histogram(values, edges)
-    ax.stairs(
-        counts / values.size, edges, color=colour, ls=line, lw=1.4, label=label
-    )
-
-
-def _by_epoch(
-    ax: Any, record: ConsistencyRecord, title: str, y_label: str
-) -> None:
-    ax.set_xlim(record.epochs[0], record.epochs[-1])
-    ax.xaxis.get_major_locator().set_params(integer=True)
-    _style.dress(ax, title, "epoch", y_label)
-
-
-def _silent(record: ConsistencyRecord, layer: LayerRecord) -> Any:
-    """Returns which of the followed activations are silent in the end."""
-    return np.abs(layer.mean[-1]) <= record.threshold
-
-
-def _middle(values: Array, members: Any) -> int:
-    """Returns the place of the median member."""
-    places = np.flatnonzero(members)
-    order = np.argsort(values[places], kind="stable")
-    return int(places[order[len(order) // 2]])
 
 
 def _check_record(record: Any) -> ConsistencyRecord:

@@ -26,9 +26,11 @@ TITLES = [
     "A typical active and silent unit, first",
     "Silent activations",
     "Ensemble gap",
-    "NWGM - E or W - E, before (dashed) and after",
-    "Error of the deterministic network",
     "Activations in the end",
+    "NWGM - E or W - E before training",
+    "NWGM - E or W - E in the end",
+    "Error of NWGM in the end",
+    "Error of W in the end",
 ]
 
 
@@ -116,10 +118,9 @@ def test_active_units_are_those_of_the_end(record):
         spread = np.sqrt(layer("first", look, True).variance[:, 4:])
         drawn = curves(ax)["first"].get_ydata()[look]
         np.testing.assert_allclose(drawn, spread.mean(), rtol=1e-12)
-        corners = ax.collections[0].get_paths()[0].vertices
-        heights = corners[corners[:, 0] == EPOCHS[look], 1]
-        limits = [heights.min(), heights.max()]
+        limits = [line.get_ydata()[look] for line in ax.lines[:2]]
         np.testing.assert_allclose(limits, np.percentile(spread, [5, 95]))
+    assert {line.get_color() for line in ax.lines[:3]} == {_style.COLOURS[0]}
 
 
 def test_typical_units_are_in_the_middle_of_their_kind(record):
@@ -142,25 +143,26 @@ def test_typical_units_are_in_the_middle_of_their_kind(record):
 
 def test_histograms(record):
     shown = panels(plots.dropout_phases(record))
-    found = outlines(shown[TITLES[5]])
-    assert list(found) == ["first, before", "first", "second, before", "second"]
-    assert found["first, before"].get_linestyle() == "--"
-    assert found["first"].get_linestyle() == "-"
-    for label, look, number in (
-        ("first, before", 0, 0),
-        ("first", 2, 0),
-        ("second, before", 0, 1),
-        ("second", 2, 1),
-    ):
-        each = looks(look)[number]
-        guess = each.deterministic if each.nwgm is None else each.nwgm
-        values, edges, _ = found[label].get_data()
-        counts, _ = np.histogram(guess - each.mean, edges)
-        np.testing.assert_allclose(values, counts / 80)
-        np.testing.assert_allclose(values.sum(), 1.0)
-        np.testing.assert_allclose(edges, -edges[::-1])
-        colour = matplotlib.colors.to_rgba(_style.COLOURS[number])
-        assert found[label].get_edgecolor() == colour
+    for title, look in ((TITLES[6], 0), (TITLES[7], 2)):
+        found = outlines(shown[title])
+        assert list(found) == ["first", "second"]
+        missed = []
+        for number, each in enumerate(looks(look)):
+            guess = each.deterministic if each.nwgm is None else each.nwgm
+            missed.append((guess - each.mean).ravel())
+            values, edges, _ = found[each.path].get_data()
+            # What is further out is in the outermost bars.
+            counts, _ = np.histogram(
+                missed[-1], [-np.inf, *edges[1:-1], np.inf]
+            )
+            np.testing.assert_allclose(values, counts / 80)
+            np.testing.assert_allclose(values.sum(), 1.0)
+            np.testing.assert_allclose(edges, -edges[::-1])
+            colour = matplotlib.colors.to_rgba(_style.COLOURS[number])
+            assert found[each.path].get_edgecolor() == colour
+        ends = [np.percentile(np.abs(each), 99.5) for each in missed]
+        np.testing.assert_allclose(edges[-1], max(ends))
+        assert edges[-1] < np.abs(missed).max()
     found = outlines(shown["Activations in the end"])
     assert list(found) == ["first", "second"]
     values, edges, _ = found["first"].get_data()
@@ -170,20 +172,25 @@ def test_histograms(record):
 
 
 def test_scatter_of_the_last_look(record):
-    ax = panels(plots.dropout_phases(record))[TITLES[6]]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("E", "E - W")
-    for points, each in zip(ax.collections, looks(2), strict=True):
-        assert points.get_label() == each.path
-        expected = np.stack(
-            [each.mean.ravel(), each.deterministic_error.ravel()], axis=-1
-        )
-        np.testing.assert_allclose(points.get_offsets(), expected)
+    shown = panels(plots.dropout_phases(record))
+    first, second = looks(2)
+    for name, layers in (("NWGM", [first]), ("W", [first, second])):
+        ax = shown[f"Error of {name} in the end"]
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("E", f"E - {name}")
+        for points, each in zip(ax.collections, layers, strict=True):
+            assert points.get_label() == each.path
+            error = each.deterministic_error
+            if name == "NWGM":
+                error = each.nwgm_error
+            expected = np.stack([each.mean.ravel(), error.ravel()], axis=-1)
+            np.testing.assert_allclose(points.get_offsets(), expected)
 
 
 def test_some_layers_and_no_silent_units(record):
     figure = plots.dropout_phases(record, layers="second")
     assert [t.get_text() for t in figure.legends[0].get_texts()] == ["second"]
-    assert figure.axes[5].get_title() == "W - E, before (dashed) and after"
+    assert figure.axes[6].get_title() == "W - E before training"
+    assert figure.axes[8].texts[0].get_text() == "no layer has one"
     both = plots.dropout_phases(record, layers=["second", "first"])
     assert list(curves(both.axes[0])) == ["second", "first"]
     record.threshold = 1e-9
