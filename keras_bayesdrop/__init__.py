@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Honest uncertainty for Keras models: one call, fast, reproducible."""
 
+# Before TensorFlow is imported: if this process is the command, help and
+# usage errors end it at once.
+import keras_bayesdrop.cli.start  # noqa: F401
 from keras_bayesdrop import analytic as analytic
 from keras_bayesdrop import callbacks as callbacks
 from keras_bayesdrop import errors as errors

@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop import __main__ as command
 from keras_bayesdrop import _library
 from keras_bayesdrop import information
 
@@ -141,11 +140,3 @@ def test_command_prints_the_same():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{kbd.info(verbose=False)}\n"
-
-
-@pytest.mark.parametrize("arguments", [[], ["inof"], ["info", "now"], ["-h"]])
-def test_other_arguments_print_the_usage(capsys, arguments):
-    assert command.main(arguments) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err == command.USAGE

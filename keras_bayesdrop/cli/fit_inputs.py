@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which array of a file goes to which input of a model."""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_bayesdrop.cli.data_file import Data
+from keras_bayesdrop.cli.problems import problem
+from keras_bayesdrop.cli.quiet import warn
+from keras_bayesdrop.errors import BayesdropError
+
+_Arrays = dict[str, npt.NDArray[Any]]
+
+
+def fit_inputs(model: Any, data: Data, chosen: str | None) -> Any:
+    """Returns what to predict from, in the form that the model takes.
+
+    A model with one input takes the array that is chosen, or the only one, or
+    the one of the input's name. A model with several takes arrays by name, or
+    those that `np.savez` numbered, in their order.
+
+    Args:
+        model: The model.
+        data: What the file holds.
+        chosen: Name of the array to take, or `None`.
+    """
+    from keras_bayesdrop import _keras
+
+    graph = _keras.graph_of(model)
+    inputs = list(graph.inputs) if graph is not None else []
+    arrays = data.arrays
+    if chosen is not None:
+        if chosen not in arrays:
+            raise problem(
+                data.path,
+                f"has no array `{chosen}`",
+                f"one of {_listed(arrays)}",
+                f"--array {chosen}",
+            )
+        arrays = {chosen: arrays[chosen]}
+    if len(inputs) <= 1:
+        return _single(inputs, data, arrays)
+    names = [spec.name for spec in inputs]
+    numbered = [f"arr_{number}" for number in range(len(names))]
+    if set(arrays) == set(numbered):
+        arrays = {
+            name: arrays[number]
+            for name, number in zip(names, numbered, strict=True)
+        }
+    if not set(names) <= set(arrays):
+        raise problem(
+            data.path,
+            f"does not have the {len(names)} inputs of the model",
+            f"a `.npz` file with arrays named {', '.join(names)}",
+            _listed(arrays),
+        )
+    unused = set(arrays) - set(names)
+    if unused:
+        left_out = _listed(sorted(unused))
+        warn(f"`{data.path}`: not an input, left out: {left_out}")
+    return {spec.name: _as_input(arrays[spec.name], spec) for spec in inputs}
+
+
+def _single(inputs: list[Any], data: Data, arrays: _Arrays) -> Any:
+    names = [spec.name for spec in inputs]
+    if len(arrays) == 1:
+        (array,) = arrays.values()
+    elif names and names[0] in arrays:
+        array = arrays[names[0]]
+    elif not names:
+        return arrays  # A subclassed model knows what it takes.
+    else:
+        raise problem(
+            data.path,
+            f"has {len(arrays)} arrays, and the model one input",
+            f"one array, or one named {names[0]}, or --array NAME",
+            _listed(arrays),
+        )
+    if not inputs:
+        return array
+    if data.is_table:
+        array = _from_table(data, array, inputs[0])
+    return _as_input(array, inputs[0])
+
+
+def _from_table(data: Data, table: npt.NDArray[Any], spec: Any) -> Any:
+    """Gives a line of numbers the shape of an input, if it has that size."""
+    shape = tuple(spec.shape[1:])
+    width = table.shape[1]
+    if None in shape:
+        return table
+    if math.prod(shape) != width:
+        raise problem(
+            data.path,
+            "has the wrong number of columns",
+            f"{math.prod(shape)} feature(s), for an input of shape {shape} "
+            "(--columns chooses some)",
+            f"{width} column(s)",
+        )
+    return table.reshape(len(table), *shape)
+
+
+def _as_input(array: npt.NDArray[Any], spec: Any) -> npt.NDArray[Any]:
+    """Whole numbers for an input of whole numbers, as an embedding has it."""
+    wanted = str(spec.dtype)
+    if "int" in wanted and array.dtype.kind == "f":
+        rounded = np.rint(array)
+        if not np.array_equal(rounded, array):
+            raise BayesdropError(
+                f"Input `{spec.name}` of the model takes whole numbers. "
+                f"Expected {wanted}. Received: fractions, of type "
+                f"{array.dtype}"
+            )
+        return np.asarray(rounded, wanted)
+    return array
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"`{name}`" if name else "one array" for name in names)

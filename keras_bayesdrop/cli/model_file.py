@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads a model from a `.keras` file, in Keras' safe mode.
+
+Safe mode never runs code that a file brings. The old HDF5 format has no safe
+mode in every version of Keras, so it is refused.
+"""
+
+import importlib
+import os
+import pathlib
+import sys
+import zipfile
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from keras_bayesdrop.cli.problems import check_is_file
+from keras_bayesdrop.cli.problems import first_line
+from keras_bayesdrop.cli.problems import problem
+from keras_bayesdrop.cli.quiet import warn
+from keras_bayesdrop.errors import BayesdropError
+
+_EXPECTED = "a `.keras` file that `model.save` wrote"
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_CONFIG = "config.json"
+# What a damaged or foreign archive can raise while it is read.
+_UNREADABLE = (
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    UnicodeDecodeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def load_model(name: str, imports: Sequence[str] = ()) -> Any:
+    """Loads a model, or says in one line why not.
+
+    Args:
+        name: The file.
+        imports: Modules to import first, which register classes of the
+            caller's own.
+
+    Returns:
+        The Keras model, compiled if it was saved so.
+    """
+    path = pathlib.Path(name)
+    config = check_model_file(path)
+    _import_all(imports)
+    import keras
+
+    try:
+        return keras.saving.load_model(path, safe_mode=True)
+    except Exception as error:
+        first = error
+    try:
+        # Perhaps only the loss or a metric is unknown, which do not predict.
+        model = keras.saving.load_model(path, compile=False, safe_mode=True)
+    except Exception:
+        raise _unloadable(path, config, first) from first
+    warn(
+        f"`{path}` was compiled with something that cannot be loaded "
+        f"({first_line(first, 100)}). What the outputs mean is read off the "
+        "last activation; --task says it"
+    )
+    return model
+
+
+def check_model_file(path: pathlib.Path) -> str:
+    """Raises unless a file is a whole `.keras` archive; returns its config."""
+    check_is_file(path, _EXPECTED)
+    with path.open("rb") as file:
+        head = file.read(len(_HDF5))
+    if head == _HDF5:
+        raise problem(
+            path,
+            "is in the legacy HDF5 format, which cannot be loaded safely",
+            f"{_EXPECTED}; in Python, load it and save it as `.keras`",
+            "an HDF5 file",
+        )
+    if path.suffix != ".keras":
+        raise problem(
+            path,
+            "is not a model by its name",
+            _EXPECTED,
+            f"the suffix {path.suffix!r}",
+        )
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+            config = archive.read(_CONFIG).decode("utf-8")
+    except KeyError:
+        raise problem(
+            path, "holds no model", _EXPECTED, f"an archive without {_CONFIG}"
+        ) from None
+    except _UNREADABLE as error:
+        size = path.stat().st_size
+        raise problem(
+            path,
+            "is truncated, or not a model",
+            _EXPECTED,
+            f"{size} bytes ({first_line(error)})",
+        ) from error
+    if damaged is not None:
+        raise problem(
+            path, "is damaged", _EXPECTED, f"a wrong checksum of {damaged}"
+        )
+    return config
+
+
+def _import_all(imports: Sequence[str]) -> None:
+    if not imports:
+        return
+    folder = os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    for module in imports:
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            raise BayesdropError(
+                f"Cannot import `{module}`. Expected a Python module with the "
+                "layers of the model. Received: "
+                f"{type(error).__name__}: {first_line(error)}"
+            ) from error
+
+
+def _unloadable(
+    path: pathlib.Path, config: str, error: Exception
+) -> BayesdropError:
+    if '"Lambda"' in config or '"__lambda__"' in config:
+        return problem(
+            path,
+            "holds a Lambda layer, which is code, and code from a file is "
+            "never run here",
+            "layers that have a name; write a `keras.layers.Layer` of your "
+            "own in its place",
+            first_line(error),
+        )
+    return problem(
+        path,
+        "cannot be loaded",
+        "layers of Keras or of keras_bayesdrop; --import MODULE brings your "
+        "own, registered by `keras.saving.register_keras_serializable`",
+        f"{type(error).__name__}: {_innermost(error)}",
+    )
+
+
+def _innermost(error: Exception) -> str:
+    """Returns what went wrong first, which Keras quotes at the end."""
+    *_, last = str(error).split("Exception encountered: ")
+    return first_line(last)

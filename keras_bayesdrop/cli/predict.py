@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`keras-bayesdrop predict`: predictions with uncertainty, file to file."""
+
+import argparse
+import contextlib
+import functools
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from keras_bayesdrop.cli.csv_file import CsvOptions
+from keras_bayesdrop.cli.data_file import read_data
+from keras_bayesdrop.cli.fit_inputs import fit_inputs
+from keras_bayesdrop.cli.model_file import check_model_file
+from keras_bayesdrop.cli.model_file import load_model
+from keras_bayesdrop.cli.output_file import check_writable
+from keras_bayesdrop.cli.output_file import write_whole
+from keras_bayesdrop.cli.outputs import by_name
+from keras_bayesdrop.cli.outputs import files_of
+from keras_bayesdrop.cli.predict_arguments import EPILOG
+from keras_bayesdrop.cli.predict_arguments import add_arguments
+from keras_bayesdrop.cli.predict_arguments import check_options
+from keras_bayesdrop.cli.subcommand import Subcommand
+
+
+def run(options: argparse.Namespace) -> None:
+    """Reads the model and the data, predicts, writes, and reports."""
+    out = pathlib.Path(options.out)
+    read = (options.model, options.data)
+    check_writable(out, options.force, read)
+    check_model_file(pathlib.Path(options.model))
+    columns = options.columns and tuple(options.columns)
+    data = read_data(
+        options.data, CsvOptions(options.header, columns, options.delimiter)
+    )
+    model = load_model(options.model, options.imports)
+    x = fit_inputs(model, data, options.array)
+    files = files_of(out, _output_names(model, x))
+    for file in files.values():
+        check_writable(file, options.force, read)
+    found = by_name(model, _predict(model, x, options))
+    write_whole(_writers(found, files, options), options.force)
+    if not options.quiet:
+        sys.stdout.write(_report(found, sorted(set(files.values()))))
+
+
+def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
+    from keras_bayesdrop.predict import predict_with_uncertainty
+
+    # The bar is for a person who waits; standard output is for results.
+    bar = not options.quiet and sys.stderr.isatty()
+    with contextlib.redirect_stdout(sys.stderr):
+        return predict_with_uncertainty(
+            model,
+            x,
+            options.samples,
+            batch_size=options.batch_size,
+            masks=options.masks,
+            method=options.method,
+            seed=options.seed,
+            task=options.task,
+            from_logits=options.from_logits,
+            quantiles=options.quantiles,
+            return_samples=options.keep_samples,
+            engine=options.engine,
+            noise_precision=options.noise_precision,
+            verbose=int(bar),
+        )
+
+
+def _output_names(model: Any, x: Any) -> list[str]:
+    from keras_bayesdrop import _data
+    from keras_bayesdrop.plan import build_plan
+
+    _data.count_rows(x)
+    _data.check_shapes(model, x)
+    plan = build_plan(model, None, _data.specs_of(x))
+    return list(by_name(model, plan.pack(list(plan.outputs))))
+
+
+def _writers(
+    found: dict[str, Any],
+    files: dict[str, pathlib.Path],
+    options: argparse.Namespace,
+) -> dict[pathlib.Path, Callable[[pathlib.Path], None]]:
+    suffix = pathlib.Path(options.out).suffix
+    if suffix == ".csv":
+        from keras_bayesdrop.cli.prediction_table import write_table
+
+        return {
+            file: lambda part: write_table(part, found, options.interval)
+            for file in files.values()
+        }
+    if suffix == ".npz":
+        return {file: found[name].save for name, file in files.items()}
+    return {
+        file: functools.partial(_save_samples, found[name])
+        for name, file in files.items()
+    }
+
+
+def _save_samples(predictive: Any, path: pathlib.Path) -> None:
+    import numpy as np
+
+    # An open file, because np.save would add a suffix to a name.
+    with path.open("wb") as file:
+        np.save(file, predictive.samples, allow_pickle=False)
+
+
+def _report(found: dict[str, Any], files: list[pathlib.Path]) -> str:
+    stats = next(iter(found.values())).stats
+    how = (
+        f"{stats.num_samples} samples, seed {stats.seed}"
+        if stats.num_samples
+        else f"by {stats.method}"
+    )
+    lines = [
+        f"{', '.join(map(str, files))}: {stats.num_rows} row(s), {how}, "
+        f"{stats.seconds:.2f} s"
+    ]
+    for name, predictive in found.items():
+        spread = predictive.std.reshape(len(predictive), -1).mean(axis=1)
+        lines.append(
+            f"{name}: {predictive.task}, shape {predictive.mean.shape}, mean "
+            f"std {spread.mean():.4g}, largest in row {spread.argmax()}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+COMMAND = Subcommand(
+    name="predict",
+    help="Predict with uncertainty, from a file to a file.",
+    add_arguments=add_arguments,
+    run=run,
+    check=check_options,
+    epilog=EPILOG,
+)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/command_line.md: its commands are understood, its options are all."""
+
+import pathlib
+import re
+import shlex
+
+import pytest
+
+from keras_bayesdrop.cli import parser
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "command_line.md"
+TEXT = PAGE.read_text("utf-8")
+COMMANDS = [
+    line
+    for block in re.findall(r"^```\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+    for line in block.splitlines()
+]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_are_understood(line):
+    program, *arguments = shlex.split(line)
+    assert program == parser.PROGRAM
+    assert parser.parse(arguments).command in parser.COMMANDS
+
+
+def test_there_are_commands():
+    assert {line.split()[1] for line in COMMANDS} == {
+        "predict",
+        "inspect",
+        "bench",
+    }
+
+
+def test_page_names_every_command():
+    for command in parser.COMMANDS:
+        assert f"| `{command.name}` |" in TEXT
+
+
+def test_page_names_every_option_of_predict_and_no_other():
+    arguments = ["predict", "m.keras", "d.csv", "--out", "o.csv"]
+    known = set(parser.parse(arguments).parser._option_string_actions)
+    named = set(re.findall(r"--[a-z][a-z-]*", TEXT))
+    others = {"--rows"}  # Of bench.
+    assert known - {"-h"} == named - others | {"--help"}
