@@ -63,7 +63,7 @@ def _solve_mixture(
             return np.asarray(x)
         here = x[todo]
         z = (here - samples[:, todo]) / noise  # [T, elements to do]
-        excess = _normal_cdf(z).mean(axis=0) - q
+        excess = normal_cdf(z).mean(axis=0) - q
         low[todo] = np.where(excess < 0, here, low[todo])
         high[todo] = np.where(excess < 0, high[todo], here)
         density = np.exp(-(z**2) / 2).mean(axis=0) / math.sqrt(2 * math.pi)
@@ -78,7 +78,7 @@ def _solve_mixture(
         stride[todo] = np.where(bisect, half, np.abs(step))
 
 
-def _normal_cdf(z: Float64Array) -> Float64Array:
+def normal_cdf(z: Float64Array) -> Float64Array:
     """Standard normal distribution function, to the last digit.
 
     NumPy has none; a call of `math.erfc` per value takes about 50 ns.

@@ -6,13 +6,8 @@ from typing import Any
 import numpy as np
 
 from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._maximise import maximise
 from keras_bayesdrop._mixture import log_mean_exp
-
-# The likelihood may have several maxima in the precision: a grid of this many
-# values per factor e finds the best, and golden sections refine it.
-_PER_E_FOLD = 4
-_REFINEMENTS = 40
-_GOLDEN = (5**0.5 - 1) / 2
 
 
 def fit_noise_precision(samples: Any, targets: Any) -> float:
@@ -36,18 +31,10 @@ def fit_noise_precision(samples: Any, targets: Any) -> float:
     tiny = np.finfo(np.float64).tiny
     low = -np.log(max(float(np.mean(squared.max(axis=0))) / dims, tiny))
     high = -np.log(max(float(np.mean(squared.min(axis=0))) / dims, tiny))
-    count = int((high - low) * _PER_E_FOLD) + 2
-    grid = np.linspace(low, high, count)
-    best = int(np.argmax([_likelihood(squared, dims, t) for t in grid]))
-    left, right = grid[max(best - 1, 0)], grid[min(best + 1, count - 1)]
-    for _ in range(_REFINEMENTS):
-        a = right - _GOLDEN * (right - left)
-        b = left + _GOLDEN * (right - left)
-        if _likelihood(squared, dims, a) < _likelihood(squared, dims, b):
-            left = a
-        else:
-            right = b
-    return float(np.exp(0.5 * (left + right)))
+    # The likelihood may have several maxima in between.
+    return float(
+        np.exp(maximise(lambda t: _likelihood(squared, dims, t), low, high))
+    )
 
 
 def _likelihood(squared: Float64Array, dims: int, log_tau: float) -> float:

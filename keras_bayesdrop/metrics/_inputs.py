@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._arrays import as_numbers
 from keras_bayesdrop._labels import binary_labels
 from keras_bayesdrop._labels import class_labels
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.predictive import Predictive
 
 Prediction = Predictive | npt.ArrayLike
@@ -41,6 +44,27 @@ def probabilities(prediction: Prediction) -> tuple[npt.NDArray[Any], str]:
     return values, "classification" if classes else "binary"
 
 
+def check_some(values: npt.NDArray[Any]) -> None:
+    """Raises if there is nothing to compute a metric of."""
+    if values.size == 0:
+        raise BayesdropError(
+            "Cannot compute a metric of nothing. Expected at least one "
+            f"example. Received: shape {values.shape}"
+        )
+
+
+def finite_numbers(name: str, values: npt.ArrayLike) -> Float64Array:
+    """Returns an array in float64, if all of it is finite."""
+    array = as_numbers(name, values).astype(np.float64)
+    if not np.all(np.isfinite(array)):
+        raise NonFiniteError(
+            f"Invalid value for argument `{name}`. Expected finite numbers. "
+            f"Received: {np.sum(~np.isfinite(array))} values that are NaN or "
+            "infinite."
+        )
+    return array
+
+
 def top_label(
     prediction: Prediction, labels: npt.ArrayLike
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
@@ -49,11 +73,7 @@ def top_label(
     Both are flat, with one entry per label.
     """
     values, task = probabilities(prediction)
-    if values.size == 0:
-        raise BayesdropError(
-            "Cannot compute a metric of nothing. Expected at least one "
-            f"example. Received: shape {values.shape}"
-        )
+    check_some(values)
     if task == "binary":
         p = values.astype(np.float64)
         right = (p >= 0.5) == binary_labels(values, labels)

@@ -6,8 +6,8 @@ import numpy.typing as npt
 
 from keras_bayesdrop._labels import label_probabilities
 from keras_bayesdrop._labels import sum_per_row
-from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.metrics._inputs import Prediction
+from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import probabilities
 from keras_bayesdrop.predictive import Predictive
 
@@ -43,9 +43,5 @@ def negative_log_likelihood(
         chosen = label_probabilities(values, labels, task)
         with np.errstate(divide="ignore"):
             logs = sum_per_row(np.log(chosen))
-    if logs.size == 0:
-        raise BayesdropError(
-            "Cannot compute a metric of nothing. Expected at least one "
-            f"example. Received: shape {logs.shape}"
-        )
+    check_some(logs)
     return float(-np.mean(logs, dtype=np.float64))

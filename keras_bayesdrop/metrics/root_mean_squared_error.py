@@ -4,9 +4,12 @@
 import numpy as np
 import numpy.typing as npt
 
+from keras_bayesdrop._arrays import Array
 from keras_bayesdrop._labels import regression_targets
-from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.metrics._inputs import Prediction
+from keras_bayesdrop.metrics._inputs import check_some
+from keras_bayesdrop.metrics._inputs import finite_numbers
+from keras_bayesdrop.metrics._regression import check_regression
 from keras_bayesdrop.predictive import Predictive
 
 
@@ -30,18 +33,10 @@ def root_mean_squared_error(
         Float, in the unit of the targets.
     """
     if isinstance(prediction, Predictive):
-        if prediction.task != "regression":
-            raise BayesdropError(
-                "This metric is not defined for probabilities. Expected "
-                f"task='regression'. Received: task={prediction.task!r}"
-            )
-        mean = prediction.mean
+        check_regression(prediction)
+        mean: Array = prediction.mean
     else:
-        mean = np.asarray(prediction, dtype=np.float64)
-    if mean.size == 0:
-        raise BayesdropError(
-            "Cannot compute a metric of nothing. Expected at least one "
-            f"example. Received: shape {mean.shape}"
-        )
+        mean = finite_numbers("prediction", prediction)
+        check_some(mean)
     error = mean - regression_targets(mean, targets)
     return float(np.sqrt(np.mean(np.square(error))))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predictions and labels that the tests of the metrics share."""
 
+import dataclasses
+
 import numpy as np
 import scipy.special
 
@@ -44,3 +46,24 @@ def predictive(task, mean, **fields):
         stats=stats,
         **fields,
     )
+
+
+def of_samples(samples, noise_precision=None, keep=True):
+    """A regression with the given samples `[T, rows, outputs]`."""
+    samples = np.asarray(samples)
+    p = predictive("regression", samples.mean(axis=0))
+    return dataclasses.replace(
+        p,
+        variance=samples.var(axis=0, ddof=1),
+        stats=dataclasses.replace(p.stats, num_samples=len(samples)),
+        samples=samples if keep else None,
+        noise_precision=noise_precision,
+    )
+
+
+def regression(shape=(20,), noise_precision=None, samples=12, keep=True):
+    """A regression, and targets that are more scattered than it knows."""
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((samples, *shape)) + rng.standard_normal(shape)
+    y = draws[0] + rng.standard_normal(shape)
+    return of_samples(draws, noise_precision, keep), y

@@ -79,7 +79,7 @@ def test_an_edge_belongs_to_the_bin_below():
     # Both confidences are in (0.5, 0.75]: their gaps, -0.75 and +0.375,
     # cancel in part. In different bins they would add up to 0.5625.
     probabilities = [[0.75, 0.25], [0.625, 0.375]]
-    result = expected_calibration_error(probabilities, [1, 0], bins=4)
+    result = expected_calibration_error(probabilities, [1, 0], num_bins=4)
     assert result == pytest.approx((0.75 - 0.375) / 2)
 
 
@@ -102,5 +102,7 @@ def test_calibrated_predictions_have_a_small_error():
 
 
 def test_bad_bins():
-    with pytest.raises(BayesdropError, match=r"`bins`.*at least 1.*bins=0"):
-        expected_calibration_error([[0.5, 0.5]], [0], bins=0)
+    with pytest.raises(
+        BayesdropError, match=r"`num_bins`.*at least 1.*num_bins=0"
+    ):
+        expected_calibration_error([[0.5, 0.5]], [0], num_bins=0)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages on metrics and calibration: their code runs, and is right."""
+
+import pathlib
+import re
+
+import numpy as np
+
+from keras_bayesdrop import calibrate
+from keras_bayesdrop import metrics
+
+DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
+
+
+def run(page):
+    """Runs the code of a page, block by block; returns its names."""
+    text = (DOCS / page).read_text("utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, names)
+    return names
+
+
+def test_metrics():
+    names = run("metrics.md")
+    p, y = names["p"], names["y_test"]
+    # Far above chance, on rows that are not all alike.
+    wrong = names["wrong"]
+    assert metrics.accuracy(p, y) == 1 - wrong.mean() > 0.7
+    assert metrics.uncertainty_auroc(p.predictive_entropy, wrong) > 0.6
+    curve = metrics.risk_coverage(p.predictive_entropy, wrong)
+    assert curve.risk[100] < curve.risk[-1] == wrong.mean()
+
+
+def test_table_of_metrics_names_all_functions_and_no_others():
+    text = (DOCS / "metrics.md").read_text("utf-8")
+    named = set(re.findall(r"`([a-z_]+)`", text)) - {"noise_precision"}
+    functions = {
+        name
+        for name, value in vars(metrics).items()
+        if callable(value) and name.islower() and not name.startswith("_")
+    }
+    assert functions <= named
+    table = "\n".join(re.findall(r"^\|.*\|$", text, re.MULTILINE))
+    in_table = set(re.findall(r"`([a-z_]+)`", table)) - {"noise_precision"}
+    assert in_table == functions
+
+
+def test_calibration():
+    names = run("calibration.md")
+    assert names["before"] < 0.8
+    # 300 rows to calibrate on and 300 to measure: the coverage scatters by
+    # sqrt(0.09 / 300 + 0.09 / 300) = 0.025; four of them.
+    assert abs(names["after"] - 0.9) < 0.1
+    covered = metrics.interval_coverage(
+        (names["lower"], names["upper"]), names["y_test"]
+    )
+    assert abs(covered - 0.9) < 0.1
+    np.testing.assert_array_equal(
+        names["same"].intervals(names["p_test"]),
+        names["fit"].intervals(names["p_test"]),
+    )
+    soft, c, labels = names["soft"], names["c_test"], names["l_test"]
+    assert isinstance(soft, calibrate.Temperature)
+    assert soft.temperature > 1
+    error = metrics.expected_calibration_error
+    assert error(soft.apply(c), labels) < error(c, labels) / 2
+    hit = names["sets"][np.arange(300), labels].mean()
+    assert hit > 0.8
