@@ -63,3 +63,22 @@ def dress(ax: Any, title: str, x_label: str, y_label: str) -> None:
     ax.grid(color="black", alpha=0.08)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def legend(ax: Any, title: str = "", **options: Any) -> None:
+    """Adds a legend; what was measured may be its title."""
+    found = ax.legend(
+        title=title or None,
+        fontsize=TEXT - 1,
+        title_fontsize=TEXT - 1,
+        alignment="left",
+        framealpha=0.8,
+        edgecolor="none",
+        **options,
+    )
+    found.set_zorder(6)
+
+
+def percent(level: float) -> str:
+    """Returns a level as text: 0.95 is `95 %`."""
+    return f"{100 * level:.4g} %"

@@ -6,11 +6,13 @@ import sys
 from unittest import mock
 
 import keras
+import numpy as np
 import pytest
 
 from keras_bayesdrop import plots
 from keras_bayesdrop.errors import BayesdropError
 from tests.helpers import TestCase
+from tests.plots import predictions
 
 # Imports the package as if matplotlib were not installed, then as if it were.
 PROGRAM = """
@@ -35,10 +37,20 @@ print(matplotlib.get_backend().lower())
 
 def calls():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
+    line, classes = predictions.regression(), predictions.classification(4)
+    labels = np.zeros(4, int)
     return (
         plots.scale_curves,
         lambda: plots.importance_weights([[0.0, 1.0]]),
         lambda: plots.weight_heatmap(model),
+        lambda: plots.predictive_band(line, np.arange(40.0)),
+        lambda: plots.parity(line, line.mean),
+        lambda: plots.regression_calibration(line, line.mean),
+        lambda: plots.reliability_diagram(classes, labels),
+        lambda: plots.risk_coverage(classes, labels),
+        lambda: plots.entropy_histogram(classes),
+        lambda: plots.class_scatter(classes),
+        classes.plot,
     )
 
 

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predictions to draw, made of samples that are given."""
+
+import numpy as np
+
+from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive import Stats
+
+
+def stats(samples, **changes):
+    fields = {
+        "num_samples": len(samples),
+        "num_rows": samples.shape[1],
+        "seed": 0,
+        "masks": "shared",
+        "method": "sampling",
+        "engine": (),
+        "seconds": 1.0,
+        "samples_per_second": 1.0,
+        "batch_size": 32,
+    }
+    return Stats(**{**fields, **changes})
+
+
+def predictive(samples, task, keep=True, masks="shared", tau=None):
+    """Returns the prediction of samples [T, rows, outputs]."""
+    samples = np.asarray(samples, np.float64)
+    return Predictive(
+        task=task,
+        mean=samples.mean(axis=0),
+        variance=samples.var(axis=0, ddof=1),
+        stats=stats(samples, masks=masks),
+        samples=samples if keep else None,
+        noise_precision=tau,
+    )
+
+
+def regression(rows=40, count=25, outputs=1, seed=0, **options):
+    """Returns a prediction of lines of random slope and height."""
+    random = np.random.default_rng(seed)
+    x = np.linspace(-1.0, 1.0, rows)[:, np.newaxis]
+    slope, height = random.normal(size=(2, count, 1, outputs))
+    return predictive(slope * x + 0.1 * height, "regression", **options)
+
+
+def classification(rows=60, classes=4, count=25, seed=0, **options):
+    """Returns a prediction of probabilities of all sizes."""
+    random = np.random.default_rng(seed)
+    common = 3.0 * random.normal(size=(rows, classes))
+    logits = common + random.normal(size=(count, rows, classes))
+    weights = np.exp(logits)
+    p = weights / weights.sum(axis=-1, keepdims=True)
+    return predictive(p, "classification", **options)
+
+
+def binary(rows=60, count=25, seed=0, **options):
+    """Returns a prediction of one probability a row."""
+    random = np.random.default_rng(seed)
+    logits = 2.0 * random.normal(size=rows) + random.normal(size=(count, rows))
+    return predictive(1 / (1 + np.exp(-logits[..., None])), "binary", **options)
+
+
+def drawn_labels(p, seed=1):
+    """Returns class numbers as a calibrated prediction draws them."""
+    random = np.random.default_rng(seed)
+    below = np.cumsum(p.mean, axis=-1) < random.uniform(size=(len(p), 1))
+    return np.minimum(below.sum(axis=-1), p.mean.shape[-1] - 1)
+
+
+def legend_texts(ax):
+    """Returns the title of the legend and the texts of its entries."""
+    legend = ax.get_legend()
+    entries = [text.get_text() for text in legend.get_texts()]
+    return legend.get_title().get_text(), entries
