@@ -5,6 +5,7 @@
 # usage errors end it at once.
 import keras_bayesdrop.cli.start  # noqa: F401
 from keras_bayesdrop import analytic as analytic
+from keras_bayesdrop import calibrate as calibrate
 from keras_bayesdrop import callbacks as callbacks
 from keras_bayesdrop import errors as errors
 from keras_bayesdrop import experimental as experimental
@@ -15,7 +16,9 @@ from keras_bayesdrop import noise as noise
 from keras_bayesdrop import plots as plots
 from keras_bayesdrop import priors as priors
 from keras_bayesdrop import regularizers as regularizers
+from keras_bayesdrop import serving as serving
 from keras_bayesdrop import sparsity as sparsity
+from keras_bayesdrop import streaming as streaming
 from keras_bayesdrop import training as training
 from keras_bayesdrop import weight_priors as weight_priors
 from keras_bayesdrop._version import __version__ as __version__
@@ -38,6 +41,7 @@ from keras_bayesdrop.predict import (
 from keras_bayesdrop.predictive import Predictive as Predictive
 from keras_bayesdrop.regularizers import model_precision as model_precision
 from keras_bayesdrop.relevance_report import relevance as relevance
+from keras_bayesdrop.serving import export_uncertainty as export_uncertainty
 from keras_bayesdrop.sparsity import effective_depth as effective_depth
 from keras_bayesdrop.sparsity import prune as prune
 from keras_bayesdrop.sparsity import prune_depth as prune_depth

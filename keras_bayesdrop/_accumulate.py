@@ -68,27 +68,45 @@ def _programs(rank: int, dtype: tf.DType, task: str) -> tuple[Any, Any]:
     """Compiles `start` and `advance`, for any sizes."""
 
     def begin(samples: tf.Tensor) -> list[tf.Tensor]:
-        shift = samples[:, 0]
-        count, mean, m2 = _block(samples, shift)
-        return [count, shift, mean, m2, *_class_sums(samples, task)]
+        return first_block(samples, task)
 
     def go_on(samples: tf.Tensor, *state: tf.Tensor) -> list[tf.Tensor]:
-        count, shift, mean, m2, *sums = state
-        block_count, block_mean, block_m2 = _block(samples, shift)
-        total = count + block_count
-        delta = block_mean - mean
-        share = block_count / total
-        mean += delta * share
-        m2 += block_m2 + delta * delta * (count * share)
-        more = _class_sums(samples, task)
-        sums = [a + b for a, b in zip(sums, more, strict=True)]
-        return [total, shift, mean, m2, *sums]
+        return next_block(state, samples, task)
 
     samples = tf.TensorSpec([None] * rank, dtype)
     first = tf.function(begin, autograph=False).get_concrete_function(samples)
     state = [tf.TensorSpec(x.shape, x.dtype) for x in first.structured_outputs]
     following = tf.function(go_on, autograph=False)
     return first, following.get_concrete_function(samples, *state)
+
+
+def first_block(samples: tf.Tensor, task: str) -> list[tf.Tensor]:
+    """Computes what `start` returns, for use inside a program."""
+    shift = samples[:, 0]
+    count, mean, m2 = _block(samples, shift)
+    return [count, shift, mean, m2, *_class_sums(samples, task)]
+
+
+def next_block(
+    state: Sequence[tf.Tensor], samples: tf.Tensor, task: str
+) -> list[tf.Tensor]:
+    """Computes what `advance` returns, for use inside a program."""
+    count, shift, mean, m2, *sums = state
+    block_count, block_mean, block_m2 = _block(samples, shift)
+    total = count + block_count
+    delta = block_mean - mean
+    share = block_count / total
+    mean += delta * share
+    m2 += block_m2 + delta * delta * (count * share)
+    more = _class_sums(samples, task)
+    sums = [a + b for a, b in zip(sums, more, strict=True)]
+    return [total, shift, mean, m2, *sums]
+
+
+def take(state: State, rows: Any) -> State:
+    """Returns the state of some of the rows, by their indexes."""
+    count, *of_rows = state
+    return (count, *(tf.gather(part, rows) for part in of_rows))
 
 
 def finish(state: State) -> Moments:

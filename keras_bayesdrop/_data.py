@@ -72,13 +72,13 @@ def check_arrays(x: Any) -> None:
         check_finite(leaf, "the inputs `x`", 0)
 
 
-def check_finite(values: Any, what: str, first_row: int) -> None:
+def check_finite(values: Any, what: str, rows: Any) -> None:
     """Raises if any row holds NaN or infinity, naming the rows.
 
     Args:
         values: Array or tensor [rows, ...].
         what: What the values are, for the message.
-        first_row: Index in `x` of the first row.
+        rows: Index in `x` of the first row, or of each.
     """
     values = np.asarray(values)
     if values.dtype.kind not in "fc":
@@ -87,7 +87,8 @@ def check_finite(values: Any, what: str, first_row: int) -> None:
     if finite.all():
         return
     bad = np.flatnonzero(~finite.reshape(len(values), -1).all(axis=1))
-    named = ", ".join(str(first_row + row) for row in bad[:_ROWS_NAMED])
+    numbers = bad + rows if isinstance(rows, int) else rows[bad]
+    named = ", ".join(str(number) for number in numbers[:_ROWS_NAMED])
     more = ", ..." if len(bad) > _ROWS_NAMED else ""
     raise NonFiniteError(
         f"NaN or infinity in {what}. Expected finite numbers. Received: "

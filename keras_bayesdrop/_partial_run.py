@@ -10,6 +10,7 @@ The second is the law of total variance. Only `m` and `v` vary between samples,
 so what is left of the Monte Carlo error is that of the part.
 """
 
+import copy
 import dataclasses
 import threading
 import weakref
@@ -23,12 +24,12 @@ import tensorflow as tf
 from keras_bayesdrop import _accumulate
 from keras_bayesdrop import _data
 from keras_bayesdrop import _keras
+from keras_bayesdrop._collect import Collected
 from keras_bayesdrop._geometry import Geometry
 from keras_bayesdrop._geometry import choose_geometry
 from keras_bayesdrop._moments_run import covariance_rows
 from keras_bayesdrop._moments_run import is_narrow
 from keras_bayesdrop._moments_run import read_output
-from keras_bayesdrop._run import Collected
 from keras_bayesdrop._run import Request
 from keras_bayesdrop._run import Run
 from keras_bayesdrop._tasks import Head
@@ -182,7 +183,7 @@ class PartialRun(Run):
             self.whole.suffix,
             request.batch_size,
             num_rows,
-            request.num_samples,
+            request.samples_at_once,
             request.shared,
         )
         if not self.full:
@@ -301,25 +302,43 @@ class ConditionalCollector:
         if entropy is not None:
             self.entropy += _sum_samples(entropy)
 
-    def finish(self, first_row: int) -> Collected:
-        """Returns the statistics, after checking that they are finite."""
+    def moments(self) -> _accumulate.Moments:
+        """Returns the moments of the samples so far."""
         assert self.state is not None
         count = float(self.state[0])
         means = _accumulate.finish(self.state)
-        _data.check_finite(means.mean, "the outputs", first_row)
         dtype = means.mean.dtype
         variance = self.variance / count + means.variance
         entropy = None
         if self.head.task != "regression":
             entropy = (self.entropy / count).astype(dtype)
-        return Collected(
-            _accumulate.Moments(
-                means.mean,
-                variance.astype(dtype),
-                entropy,
-                sampled_variance=means.variance,
-            )
+        return _accumulate.Moments(
+            means.mean,
+            variance.astype(dtype),
+            entropy,
+            sampled_variance=means.variance,
         )
+
+    def take(self, rows: Any) -> "ConditionalCollector":
+        """Returns a collector of some of the rows, by their indexes."""
+        assert self.state is not None
+        taken = copy.copy(self)
+        taken.state = _accumulate.take(self.state, rows)
+        taken.variance = self.variance[rows]
+        if self.head.task != "regression":
+            taken.entropy = self.entropy[rows]
+        return taken
+
+    def finish(self, numbers: Any) -> Collected:
+        """Returns the statistics, after checking that they are finite.
+
+        Args:
+            numbers: Index in `x` of each row, for the message.
+        """
+        assert self.state is not None
+        moments = self.moments()
+        _data.check_finite(moments.mean, "the outputs", numbers)
+        return Collected(moments, np.full(len(numbers), int(self.state[0])))
 
 
 def _sum_samples(values: tf.Tensor) -> Any:

@@ -51,6 +51,7 @@ def check_fields(p: Any) -> None:
         "quantile_values": (len(p.quantile_levels or ()), *shape),
         "mean_entropy": labels,
         "vote_counts": shape,
+        "num_samples_used": shape[:1],
     }
     for name, wanted in expected.items():
         array = getattr(p, name)
@@ -67,10 +68,29 @@ def check_fields(p: Any) -> None:
             f"num_rows={len(p.mean)}, the length of `mean`. Received: "
             f"num_rows={p.stats.num_rows}"
         )
+    _check_counts(p)
     if p.task == "regression":
         _check_precision(p.noise_precision)
     else:
         _check_probabilities(p)
+
+
+def _check_counts(p: Any) -> None:
+    used, most = p.num_samples_used, p.stats.num_samples
+    if used is None:
+        return
+    whole = used.dtype.kind in "iu"
+    if not whole or np.any(used < 2) or np.any(used > most):
+        raise BayesdropError(
+            "Invalid value for argument `num_samples_used`. Expected integers "
+            f"from 2 to num_samples={most}. Received: num_samples_used={used}"
+        )
+    if p.samples is not None:
+        raise BayesdropError(
+            "Invalid samples. Expected `samples` or `num_samples_used`, not "
+            "both: an array of samples has as many for every row. Received: "
+            f"samples.shape={p.samples.shape}"
+        )
 
 
 def _check_precision(tau: float | None) -> None:

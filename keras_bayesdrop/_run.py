@@ -3,6 +3,9 @@
 
 batch of rows --prefix--> cut values, in tiles of rows
 tile --suffix, in blocks of samples--> outputs --> running statistics
+
+With a tolerance, rows whose mean is known well enough leave their tile, and the
+rest goes on with the next block of samples.
 """
 
 import dataclasses
@@ -10,22 +13,31 @@ import math
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop import _accumulate
 from keras_bayesdrop import _data
+from keras_bayesdrop._collect import Collected
+from keras_bayesdrop._collect import Collector
+from keras_bayesdrop._collect import join
 from keras_bayesdrop._geometry import Geometry
 from keras_bayesdrop._geometry import choose_geometry
 from keras_bayesdrop._progress import Progress
+from keras_bayesdrop._replicas import Replicas
+from keras_bayesdrop._rng import SAMPLES_PER_BLOCK
 from keras_bayesdrop._rng import seed_to_key
 from keras_bayesdrop._sampler import Sampler
 from keras_bayesdrop._sampler import sampler_for
-from keras_bayesdrop._sketch import QuantileSketch
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
+from keras_bayesdrop._tolerance import Tolerance
+from keras_bayesdrop._tolerance import checkpoints
+from keras_bayesdrop._tolerance import spans
+from keras_bayesdrop._workers import gather_rows
+from keras_bayesdrop._workers import gather_samples
 from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.engines import assign_steps
 from keras_bayesdrop.engines import choose_engine
@@ -46,6 +58,46 @@ class Request:
     quantiles: tuple[float, ...] | None
     return_samples: bool
     noise_precision: float | None
+    tolerance: Tolerance | None = None
+    first_row: int = 0
+    replicas: Replicas | None = None
+
+    @property
+    def num_replicas(self) -> int:
+        """Devices of all workers."""
+        return 1 if self.replicas is None else self.replicas.number
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of this process that share a step."""
+        return 1 if self.replicas is None else len(self.replicas.devices)
+
+    @property
+    def workers(self) -> Replicas | None:
+        """The replicas, if they are of several processes."""
+        several = self.replicas is not None and self.replicas.num_workers > 1
+        return self.replicas if several else None
+
+    @property
+    def samples_at_once(self) -> int:
+        """Samples after which rows may stop, so most that a step needs."""
+        if self.tolerance is None:
+            return self.num_samples
+        return min(self.num_samples, SAMPLES_PER_BLOCK)
+
+
+class Piece(NamedTuple):
+    """Rows of a tile that go through the suffix together.
+
+    Attributes:
+        cut: What the prefix made of them.
+        begin: The first of them in the tile.
+        num_rows: How many there are.
+    """
+
+    cut: Sequence[tf.Tensor | None]
+    begin: int
+    num_rows: int
 
 
 class Run:
@@ -86,18 +138,22 @@ class Run:
             from_logits,
             self.plan.pack,
         )
-        self.sampler: Sampler = sampler_for(
-            model, self.plan, self.engine, request.shared
-        )
         self.key = tf.constant(seed_to_key(request.seed), tf.uint64)
         self.collected: list[list[Collected]] = [[] for _ in self.heads]
+        # Whether workers share the samples of a batch, and not its rows.
+        self.share_samples = False
         self.num_rows = 0
         self.largest_batch = 0
 
     def count_steps(
         self, num_rows: int, rows_per_batch: int, batches: int | None
     ) -> int:
-        """Returns how many steps predicting so many rows takes."""
+        """Returns how many steps predicting so many rows takes.
+
+        0 if it depends on what comes out, or on what other workers do.
+        """
+        if self.request.tolerance or self.request.workers:
+            return 0
         if batches is not None:
             num_rows = min(num_rows, batches * rows_per_batch)
         full, rest = divmod(num_rows, rows_per_batch)
@@ -116,8 +172,9 @@ class Run:
             self.engine.steps(self.plan),
             self.request.batch_size,
             num_rows,
-            self.request.num_samples,
+            self.request.samples_at_once,
             self.request.shared,
+            self.request.num_devices,
         )
 
     def add(
@@ -128,47 +185,62 @@ class Run:
             _data.check_shapes(self.model, batch.inputs)
             for leaf in keras.tree.flatten(batch.inputs):
                 _data.check_finite(leaf, "the inputs `x`", batch.first_row)
-        geometry = self._geometry(batch.num_rows)
         progress.begin_batch()
+        workers = self.request.workers
+        if workers is None or batch.num_rows < workers.num_workers:
+            self.share_samples = workers is not None
+            made = self._predict(batch, progress)
+        else:
+            self.share_samples = False
+            mine = workers.share_rows(batch)
+            made = gather_rows(workers, lambda: self._predict(mine, progress))
+        for collected, kept in zip(made, self.collected, strict=True):
+            kept.append(collected)
+        self.num_rows += batch.num_rows
+        self.largest_batch = max(self.largest_batch, batch.num_rows)
+        progress.end_batch(
+            lambda: self.plan.pack([each.moments.mean for each in made])
+        )
+
+    def _predict(
+        self, batch: _data.Batch, progress: Progress
+    ) -> list[Collected]:
+        """Predicts some rows of a batch, or all, in tiles."""
+        geometry = self._geometry(batch.num_rows)
         inputs = self.plan.flatten(batch.inputs)
-        cut = self.sampler.prefix(self.plan, self.engine, inputs)
+        sampler, engine = self._sampler(batch.num_rows, 1)
+        cut = sampler.prefix(self.plan, engine, inputs)
         parts: list[list[Collected]] = [[] for _ in self.heads]
         for begin in range(0, batch.num_rows, geometry.tile_rows):
             end = min(begin + geometry.tile_rows, batch.num_rows)
             tile = cut
             if end - begin < batch.num_rows:
-                tile = self._rows(cut, batch.num_rows, begin, end)
+                tile = self._rows(cut, batch.num_rows, slice(begin, end))
             first_row = batch.first_row + begin
             made = self._tile(tile, first_row, end - begin, geometry, progress)
             for part, collected in zip(parts, made, strict=True):
                 part.append(collected)
-        for head_parts, kept in zip(parts, self.collected, strict=True):
-            kept.extend(head_parts)
-        self.num_rows += batch.num_rows
-        self.largest_batch = max(self.largest_batch, batch.num_rows)
-        progress.end_batch(
-            lambda: self.plan.pack(
-                [
-                    np.concatenate([part.moments.mean for part in head_parts])
-                    for head_parts in parts
-                ]
-            )
-        )
+        return [join(part) for part in parts]
 
     def _rows(
-        self,
-        cut: Sequence[tf.Tensor | None],
-        num_rows: int,
-        begin: int,
-        end: int,
+        self, cut: Sequence[tf.Tensor | None], num_rows: int, rows: Any
     ) -> list[tf.Tensor | None]:
-        """Cuts rows out of what the prefix returned, values and masks."""
+        """Cuts rows out of what the prefix returned, values and masks.
+
+        Args:
+            cut: What it returned.
+            num_rows: For how many rows.
+            rows: Slice with both ends, or indexes.
+        """
 
         def rows_of(number: int, value: Any) -> Any:
             if value is None or number in self.plan.batchless:
                 return value
             per_row = value.shape[0] // num_rows
-            return value[begin * per_row : end * per_row]
+            if isinstance(rows, slice):
+                return value[rows.start * per_row : rows.stop * per_row]
+            entries = rows[:, np.newaxis] * per_row + np.arange(per_row)
+            return tf.gather(value, entries.reshape(-1))
 
         numbers = (*self.plan.cut, *self.plan.cut)
         return [
@@ -182,30 +254,173 @@ class Run:
         num_rows: int,
         geometry: Geometry,
         progress: Progress,
-    ) -> list["Collected"]:
-        """Draws all samples for some rows."""
+    ) -> list[Collected]:
+        """Draws the samples of some rows."""
         request = self.request
         collectors = [self._collector(head) for head in self.heads]
-        for first, count in _blocks(request.num_samples, geometry.samples):
-            outputs = self.sampler.suffix(
-                self.plan,
-                self.engine,
-                cut,
-                geometry.num_blocks,
-                self.key,
-                tf.constant(first, tf.int64),
-                tf.constant(count, tf.int32),
-                tf.constant(first_row, tf.int64),
-                tf.constant(num_rows, tf.int32),
+        parts: list[list[Collected]] = [[] for _ in self.heads]
+        rows = np.arange(num_rows)
+        stopped = []
+        drawn = 0
+        for until in checkpoints(
+            request.num_samples, request.tolerance is not None
+        ):
+            pieces = self._pieces(cut, num_rows, rows)
+            if len(rows) < num_rows:
+                # Fewer rows: more samples of each fit.
+                largest = max(piece.num_rows for piece in pieces)
+                geometry = self._geometry(largest)
+            for first, count in _blocks(drawn, until, geometry.samples):
+                outputs = self._draw(
+                    pieces, rows, geometry, first, count, first_row
+                )
+                finished = self._finished(outputs)
+                for collector, output in zip(collectors, finished, strict=True):
+                    collector.add(output)
+                progress.step()
+            drawn = until
+            done = self._done(collectors, drawn, len(rows))
+            if not done.any():
+                continue
+            leave, stay = np.flatnonzero(done), np.flatnonzero(~done)
+            stopped.append(rows[leave])
+            numbers = first_row + rows[leave]
+            for part, collector in zip(parts, collectors, strict=True):
+                leaving = collector.take(leave) if len(stay) else collector
+                part.append(leaving.finish(numbers))
+            if not len(stay):
+                break
+            collectors = [collector.take(stay) for collector in collectors]
+            rows = rows[stay]
+        order = None
+        if len(stopped) > 1:
+            order = np.argsort(np.concatenate(stopped))
+        return [join(part, order) for part in parts]
+
+    def _pieces(
+        self, cut: Sequence[tf.Tensor | None], num_rows: int, rows: Any
+    ) -> list[Piece]:
+        """Cuts the rows that go on out of a tile.
+
+        With shared masks it does not matter which they are. Otherwise a row
+        has the noise of its number: rows stay in ranges.
+        """
+        if len(rows) == num_rows:
+            return [Piece(cut, 0, num_rows)]
+        if self.request.shared:
+            return [Piece(self._rows(cut, num_rows, rows), 0, len(rows))]
+        return [
+            Piece(
+                self._rows(cut, num_rows, slice(begin, end)),
+                begin,
+                end - begin,
             )
-            finished = self._finished(outputs)
-            for collector, output in zip(collectors, finished, strict=True):
-                collector.add(output)
-            progress.step()
-        return [collector.finish(first_row) for collector in collectors]
+            for begin, end in spans(rows)
+        ]
+
+    def _draw(
+        self,
+        pieces: Sequence[Piece],
+        rows: Any,
+        geometry: Geometry,
+        first: int,
+        count: int,
+        first_row: int,
+    ) -> list[tf.Tensor]:
+        """Draws some samples of some rows: [rows, samples, ...]."""
+        made = [
+            self._shared_suffix(
+                piece, geometry.num_blocks, first, count, first_row
+            )
+            for piece in pieces
+        ]
+        covered = sum(piece.num_rows for piece in pieces)
+        if len(pieces) == 1 and covered == len(rows):
+            return made[0]
+        numbers = np.concatenate(
+            [piece.begin + np.arange(piece.num_rows) for piece in pieces]
+        )
+        places = np.searchsorted(numbers, rows)
+        return [
+            tf.gather(tf.concat(outputs, axis=0), places)
+            for outputs in zip(*made, strict=True)
+        ]
+
+    def _shared_suffix(
+        self,
+        piece: Piece,
+        num_blocks: int,
+        first: int,
+        count: int,
+        first_row: int,
+    ) -> list[tf.Tensor]:
+        """Draws some samples of a piece, with the other workers or alone."""
+        workers = self.request.workers
+        if workers is None or not self.share_samples:
+            return self._suffix(piece, num_blocks, first, count, first_row)
+        begin, number = workers.share_samples(first, count)
+
+        def draw() -> list[tf.Tensor]:
+            if not number:
+                return []
+            return self._suffix(piece, num_blocks, begin, number, first_row)
+
+        return gather_samples(workers, draw)
+
+    def _suffix(
+        self,
+        piece: Piece,
+        num_blocks: int,
+        first: int,
+        count: int,
+        first_row: int,
+    ) -> list[tf.Tensor]:
+        """Draws some samples of a piece, on the devices of this process."""
+        sampler, engine = self._sampler(piece.num_rows, count)
+        return sampler.suffix(
+            self.plan,
+            engine,
+            piece.cut,
+            num_blocks,
+            self.key,
+            tf.constant(first, tf.int64),
+            tf.constant(count, tf.int32),
+            tf.constant(
+                self.request.first_row + first_row + piece.begin, tf.int64
+            ),
+            tf.constant(piece.num_rows, tf.int32),
+        )
+
+    def _sampler(
+        self, num_rows: int, num_samples: int
+    ) -> tuple[Sampler, Engine]:
+        """Returns the programs for so many rows and samples."""
+        engine, request = self.engine, self.request
+        if request.replicas is not None:
+            engine = request.replicas.spread(engine, num_rows, num_samples)
+        sampler = sampler_for(self.model, self.plan, engine, request.shared)
+        return sampler, engine
+
+    def _done(
+        self, collectors: Sequence[Any], drawn: int, num_rows: int
+    ) -> Any:
+        """Returns, per row, whether it has samples enough in all outputs."""
+        request = self.request
+        done = np.ones(num_rows, bool)
+        if request.tolerance is None or drawn == request.num_samples:
+            return done
+        for collector in collectors:
+            done &= request.tolerance.met(
+                collector.moments(),
+                drawn,
+                collector.head.task,
+                request.noise_precision,
+            )
+        return done
 
     def _collector(self, head: Head) -> Any:
-        return Collector(head, self.request)
+        request = self.request
+        return Collector(head, request.quantiles, request.return_samples)
 
     def _finished(self, outputs: list[tf.Tensor]) -> list[Any]:
         """Returns, per output of the model, what a collector takes."""
@@ -214,6 +429,7 @@ class Run:
     def result(self, seconds: float) -> Any:
         """Returns the `Predictive` of each output, in the model's structure."""
         request = self.request
+        collected = [join(parts) for parts in self.collected]
         stats = Stats(
             num_samples=request.num_samples,
             num_rows=self.num_rows,
@@ -222,13 +438,14 @@ class Run:
             method=self.method,
             engine=self._engine_steps(),
             seconds=seconds,
-            samples_per_second=self.num_rows * request.num_samples / seconds,
+            samples_per_second=int(collected[0].num_samples.sum()) / seconds,
             batch_size=self.largest_batch,
+            num_replicas=request.num_replicas,
         )
         return self.plan.pack(
             [
-                _predictive(head, parts, stats, request)
-                for head, parts in zip(self.heads, self.collected, strict=True)
+                _predictive(head, each, stats, request)
+                for head, each in zip(self.heads, collected, strict=True)
             ]
         )
 
@@ -243,90 +460,30 @@ class Run:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Collected:
-    """Statistics of one output for some rows."""
-
-    moments: _accumulate.Moments
-    samples: Any = None
-    quantiles: Any = None
-
-
-class Collector:
-    """Takes blocks of samples of one output and reduces them.
-
-    Args:
-        head: How the output is read.
-        request: What was asked for.
-    """
-
-    def __init__(self, head: Head, request: Request) -> None:
-        self.head = head
-        self.request = request
-        self.state: _accumulate.State | None = None
-        self.samples: list[Any] = []
-        self.sketch = (
-            QuantileSketch()
-            if request.quantiles and not request.return_samples
-            else None
-        )
-
-    def add(self, outputs: tf.Tensor) -> None:
-        """Takes a block [rows, samples, ...]."""
-        values = self.head.probabilities(outputs)
-        if self.state is None:
-            self.state = _accumulate.start(values, self.head.task)
-        else:
-            self.state = _accumulate.advance(self.state, values, self.head.task)
-        if self.request.return_samples:
-            self.samples.append(np.swapaxes(values.numpy(), 0, 1))
-        if self.sketch is not None:
-            self.sketch.update(np.swapaxes(values.numpy(), 0, 1))
-
-    def finish(self, first_row: int) -> Collected:
-        """Returns the statistics, after checking that they are finite."""
-        assert self.state is not None
-        moments = _accumulate.finish(self.state)
-        _data.check_finite(moments.mean, "the outputs", first_row)
-        samples = np.concatenate(self.samples) if self.samples else None
-        quantiles = None
-        levels = self.request.quantiles
-        if levels is not None and self.sketch is not None:
-            quantiles = self.sketch.quantile(levels)
-        elif levels is not None:
-            quantiles = np.quantile(np.asarray(samples), levels, axis=0)
-        return Collected(moments, samples, quantiles)
-
-
 def _predictive(
-    head: Head, parts: Sequence[Collected], stats: Stats, request: Request
+    head: Head, collected: Collected, stats: Stats, request: Request
 ) -> Predictive:
-    def joined(name: str, axis: int = 0) -> Any:
-        arrays = [getattr(part, name) for part in parts]
-        return None if arrays[0] is None else np.concatenate(arrays, axis)
-
-    def moment(name: str) -> Any:
-        arrays = [getattr(part.moments, name) for part in parts]
-        return None if arrays[0] is None else np.concatenate(arrays)
-
-    regression = head.task == "regression"
-    variance, sampled = moment("variance"), moment("sampled_variance")
+    moments = collected.moments
+    sampled = moments.sampled_variance
     if sampled is not None:
         stats = dataclasses.replace(
-            stats, variance_reduction=_ratio(variance, sampled)
+            stats, variance_reduction=_ratio(moments.variance, sampled)
         )
+    regression = head.task == "regression"
+    adaptive = request.tolerance is not None
     return Predictive(
         task=head.task,
-        mean=moment("mean"),
-        variance=variance,
+        mean=moments.mean,
+        variance=moments.variance,
         stats=stats,
-        samples=joined("samples", axis=1),
+        samples=collected.samples,
         quantile_levels=request.quantiles,
-        quantile_values=joined("quantiles", axis=1),
-        mean_entropy=moment("mean_entropy"),
-        vote_counts=moment("vote_counts"),
+        quantile_values=collected.quantiles,
+        mean_entropy=moments.mean_entropy,
+        vote_counts=moments.vote_counts,
         noise_precision=request.noise_precision if regression else None,
         sampled_variance=sampled,
+        num_samples_used=collected.num_samples if adaptive else None,
     )
 
 
@@ -336,7 +493,7 @@ def _ratio(whole: Any, part: Any) -> float:
     return above / below if below else math.inf
 
 
-def _blocks(num_samples: int, size: int) -> Iterator[tuple[int, int]]:
+def _blocks(first: int, until: int, size: int) -> Iterator[tuple[int, int]]:
     """Yields the first sample and the number of samples of each step."""
-    for first in range(0, num_samples, size):
-        yield first, min(size, num_samples - first)
+    for begin in range(first, until, size):
+        yield begin, min(size, until - begin)

@@ -123,6 +123,29 @@ class QuantileSketch:
             self._levels[0].append(values[:room].copy())
             values = values[room:]
 
+    def take(self, rows: npt.ArrayLike) -> "QuantileSketch":
+        """Returns a sketch of some rows, as if it had seen no others.
+
+        Args:
+            rows: Indexes along the first axis of a sample.
+        """
+        if self._shape is None or self._count == 0:
+            raise BayesdropError(
+                "Cannot take rows of an empty sketch. Expected at least one "
+                "sample, given to `update`. Received: none."
+            )
+        index = np.asarray(rows)
+        taken = QuantileSketch(self.capacity)
+        taken._count = self._count
+        taken._levels = [
+            [block[:, index] for block in level] for level in self._levels
+        ]
+        taken._compactions = list(self._compactions)
+        taken._shape = (len(index), *self._shape[1:])
+        taken._minimum = self._minimum[index]
+        taken._maximum = self._maximum[index]
+        return taken
+
     def quantile(self, q: float | Sequence[float]) -> Float32Array:
         """Returns quantiles of the samples seen, linearly interpolated.
 

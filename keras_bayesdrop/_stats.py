@@ -19,6 +19,7 @@ class Stats:
 
     Attributes:
         num_samples: Number `T` of Monte Carlo samples; 0 if none were drawn.
+            With a tolerance the most that a row could have.
         num_rows: Number of examples.
         seed: Seed of the masks: with it the prediction can be repeated.
         masks: `"shared"` or `"independent"`.
@@ -32,6 +33,7 @@ class Stats:
             how many times the squared Monte Carlo error of the mean would be
             larger without: the mean variance over the mean of the part that
             was sampled. `None` otherwise.
+        num_replicas: Number of devices, of all workers, that shared the work.
     """
 
     num_samples: int
@@ -44,6 +46,7 @@ class Stats:
     samples_per_second: float
     batch_size: int
     variance_reduction: float | None = None
+    num_replicas: int = 1
 
     @property
     def sampled(self) -> bool:

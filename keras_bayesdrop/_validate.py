@@ -13,8 +13,6 @@ from numbers import Integral
 from numbers import Real
 from typing import Any
 
-import keras
-
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import UnbuiltModelError
 
@@ -62,6 +60,13 @@ def check_positive(value: Any, name: str) -> float:
     return float(value)
 
 
+def check_not_negative(value: Any, name: str) -> float:
+    """Returns `value` as a float if it is finite and at least zero."""
+    if not _is_real(value) or not (value >= 0 and math.isfinite(value)):
+        raise invalid(name, value, "a finite float of at least 0")
+    return float(value)
+
+
 def check_positive_int(value: Any, name: str) -> int:
     """Returns `value` as an int if it is a whole number of at least one."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
@@ -80,6 +85,9 @@ def check_int(value: Any, name: str, at_least: int | None = None) -> int:
 
 def check_model(model: Any) -> None:
     """Raises unless `model` is a Keras model that has been built."""
+    # Here, so that the checks of plain values need no Keras.
+    import keras
+
     if not isinstance(model, keras.Model):
         raise BayesdropError(
             "Invalid value for argument `model`. Expected a `keras.Model`. "

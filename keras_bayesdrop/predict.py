@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one call: samples of a model's predictions, reduced to a `Predictive`."""
 
+import dataclasses
+import math
 import random
 import time
 import warnings
@@ -12,39 +14,37 @@ import keras
 from keras_bayesdrop import _data
 from keras_bayesdrop import _keras
 from keras_bayesdrop._geometry import rows_per_batch
+from keras_bayesdrop._model_checks import check_noise
+from keras_bayesdrop._model_checks import check_num_samples
+from keras_bayesdrop._model_checks import unwrap
 from keras_bayesdrop._moments_run import COVARIANCES
 from keras_bayesdrop._moments_run import MomentsRun
 from keras_bayesdrop._moments_run import require_graph
 from keras_bayesdrop._partial_run import PartialRun
 from keras_bayesdrop._partial_run import part_to_sample
 from keras_bayesdrop._progress import Progress
+from keras_bayesdrop._replicas import replicas_of
 from keras_bayesdrop._run import Request
 from keras_bayesdrop._run import Run
 from keras_bayesdrop._tasks import TASKS
+from keras_bayesdrop._tolerance import Tolerance
 from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import check_int
 from keras_bayesdrop._validate import check_levels
-from keras_bayesdrop._validate import check_model
+from keras_bayesdrop._validate import check_not_negative
 from keras_bayesdrop._validate import check_positive
 from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._workers import agree
 from keras_bayesdrop.engines.select import ENGINES
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import BayesdropWarning
-from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.plan import survey
 from keras_bayesdrop.sites import LayerSelection
-from keras_bayesdrop.sites import Site
-from keras_bayesdrop.sites import hidden_noise
-from keras_bayesdrop.sites import select_sites
 from keras_bayesdrop.views import MASKS
-from keras_bayesdrop.views import StochasticView
-from keras_bayesdrop.views import View
-from keras_bayesdrop.views import source_of
 
 METHODS = ("sampling", "moments", "rao_blackwell")
 FALLBACKS = ("sampling",)
-_LAYERS_NAMED = 12
 
 
 def predict_with_uncertainty(
@@ -68,6 +68,9 @@ def predict_with_uncertainty(
     callbacks: Any = None,
     covariance: str | None = None,
     fallback: str | None = None,
+    tolerance: float | None = None,
+    absolute_tolerance: float | None = None,
+    first_row: int = 0,
 ) -> Any:
     """Predicts with a Keras model and says how sure it is.
 
@@ -81,11 +84,18 @@ def predict_with_uncertainty(
     attention layers, nested and subclassed models. The model is not changed;
     BatchNormalization stays in inference mode.
 
+    Under a `tf.distribute.MirroredStrategy` the devices share the rows of every
+    batch, or the samples if rows are few. So do the workers of a
+    `MultiWorkerMirroredStrategy`: each calls this with the same arguments, and
+    gets the whole result. Masks are those of one device. The strategy is that
+    of the scope, or else the one that the model was made under.
+
     Args:
         model: A built Keras model.
         x: Whatever `model.predict` takes: arrays, lists and dicts of arrays,
             a `tf.data.Dataset`, a `PyDataset`, a generator.
-        num_samples: Number `T` of samples, at least 2.
+        num_samples: Number `T` of samples, at least 2. With a tolerance the
+            most that a row may take.
         batch_size: Bounds the memory: no more is used than a forward pass of
             `batch_size` rows takes, whatever `num_samples` and the number of
             rows. By default chosen by the size of the model. Results do not
@@ -135,6 +145,25 @@ def predict_with_uncertainty(
             rule, and goes on in closed form given each of `num_samples`
             samples. By default such a layer is an error. `stats.engine` tells
             what was sampled.
+        tolerance: Float. Draws samples in blocks of 16, and after each goes
+            on only with the rows that still have an output (a class) with
+
+                mc_error > max(absolute_tolerance, tolerance * sqrt(total))
+
+            `total` is the variance of an observation, noise included, so a
+            row takes `T = epistemic / total / tolerance**2` samples: few
+            where the noise is larger than what the model does not know. For
+            a regression give `noise_precision`; without, the noise counts as
+            zero, and every row takes `1 / tolerance**2` samples. Samples are
+            the first ones of a prediction with fixed `T`. What each row took
+            is in `num_samples_used`. 0 or `None`: nothing is relative.
+        absolute_tolerance: Float, in units of the output (for classes, of
+            the probability). Alone or together with `tolerance`: the larger
+            of the two counts. 0 or `None`: nothing is absolute.
+        first_row: Int, number of the first row of `x` in a larger whole of
+            which `x` is a part. With independent masks a row has the noise of
+            its number, so that parts predicted apart, with the same seed, are
+            what the whole would be. Shared masks are the same for all rows.
 
     Returns:
         A `Predictive`, or a structure of them like the model's outputs.
@@ -151,7 +180,7 @@ def predict_with_uncertainty(
     began = time.perf_counter()
     _keras.require_tensorflow()
     request = Request(
-        num_samples=_check_num_samples(num_samples),
+        num_samples=check_num_samples(num_samples),
         batch_size=None
         if batch_size is None
         else check_positive_int(batch_size, "batch_size"),
@@ -162,6 +191,8 @@ def predict_with_uncertainty(
         noise_precision=None
         if noise_precision is None
         else check_positive(noise_precision, "noise_precision"),
+        tolerance=_tolerance(tolerance, absolute_tolerance),
+        first_row=check_int(first_row, "first_row", at_least=0),
     )
     check_choice(method, "method", METHODS)
     if covariance is not None:
@@ -174,20 +205,31 @@ def predict_with_uncertainty(
             method,
             return_samples=return_samples,
             quantiles=quantiles,
-            **({} if samples_a_part else {"engine": engine}),
+            **(
+                {}
+                if samples_a_part
+                else {
+                    "engine": engine,
+                    "tolerance": tolerance,
+                    "absolute_tolerance": absolute_tolerance,
+                }
+            ),
         )
+    _check_same_samples(request)
     for leaf in keras.tree.flatten(task):
         check_choice(leaf, "task", TASKS)
     if steps is not None:
         check_positive_int(steps, "steps")
-    model, layers = _unwrap(model, layers)
+    model, layers = unwrap(model, layers)
     surveyed = survey(model)
-    _check_noise(model, surveyed.sites, layers)
+    check_noise(model, surveyed.sites, layers)
 
     def start(example: Any) -> Run | MomentsRun:
         plan = build_plan(model, layers, example, surveyed)
         if method == "sampling":
-            return Run(model, plan, engine, task, from_logits, request)
+            run = Run(model, plan, engine, task, from_logits, request)
+            _warn_if_not_adaptive(run)
+            return run
         graph = require_graph(model, surveyed)
         part, full = part_to_sample(
             model, graph, plan, method, covariance, fallback
@@ -210,6 +252,11 @@ def predict_with_uncertainty(
         )
 
     num_rows = _data.count_rows(x)
+    request = _with_replicas(
+        request,
+        model,
+        {"seed": seed, "rows": num_rows, "steps": steps, "method": method},
+    )
     run = None
     rows = request.batch_size or 0
     progress = Progress(model, callbacks, verbose)
@@ -217,7 +264,9 @@ def predict_with_uncertainty(
         _data.check_shapes(model, x)
         _data.check_arrays(x)
         run = start(_data.specs_of(x))
-        rows = rows_per_batch(run.plan, request.batch_size)
+        rows = rows_per_batch(
+            run.plan, request.batch_size, request.num_replicas
+        )
         progress.expect(run.count_steps(num_rows, rows, steps))
     with progress:
         for batch in _data.iterate(x, rows, steps):
@@ -235,9 +284,41 @@ def predict_with_uncertainty(
     return run.result(time.perf_counter() - began)
 
 
+def _with_replicas(
+    request: Request, model: Any, asked: dict[str, Any]
+) -> Request:
+    """Returns the request for the replicas there are, of one mind.
+
+    Args:
+        request: What this process was asked for.
+        model: The model.
+        asked: The rest of it that other workers have to be asked for too.
+    """
+    request = dataclasses.replace(request, replicas=replicas_of(model))
+    if request.workers is None:
+        return request
+    asked = {
+        **{
+            field.name: repr(getattr(request, field.name))
+            for field in dataclasses.fields(request)
+            if field.name != "replicas"
+        },
+        **asked,
+    }
+    return dataclasses.replace(
+        request, seed=agree(request.workers, asked, request.seed)
+    )
+
+
 def _check_no_samples(method: str, **asked: Any) -> None:
     """Raises if something was asked for that only samples have."""
-    plain = {"return_samples": False, "quantiles": None, "engine": "auto"}
+    plain = {
+        "return_samples": False,
+        "quantiles": None,
+        "engine": "auto",
+        "tolerance": None,
+        "absolute_tolerance": None,
+    }
     for name, value in asked.items():
         if value != plain[name]:
             raise BayesdropError(
@@ -259,66 +340,53 @@ def _check_fallback(fallback: str | None, method: str) -> None:
         )
 
 
-def _check_num_samples(num_samples: Any) -> int:
-    count = check_int(num_samples, "num_samples", at_least=1)
-    if count == 1:
+def _tolerance(
+    relative: float | None, absolute: float | None
+) -> Tolerance | None:
+    """Returns the tolerance asked for; `None` if every row takes the same."""
+    given = Tolerance(
+        0.0 if relative is None else check_not_negative(relative, "tolerance"),
+        0.0
+        if absolute is None
+        else check_not_negative(absolute, "absolute_tolerance"),
+    )
+    return given if given.relative or given.absolute else None
+
+
+def _check_same_samples(request: Request) -> None:
+    if request.tolerance is not None and request.return_samples:
         raise BayesdropError(
-            "The variance of a single sample is undefined. Expected "
-            "`num_samples` of at least 2 (for one function use "
-            "`sample_function`). Received: num_samples=1"
+            "`return_samples` needs as many samples for every row, and with a "
+            "tolerance rows differ. Expected return_samples=False, or "
+            "tolerance=None and absolute_tolerance=None (`quantiles` works "
+            "with both). Received: return_samples=True, "
+            f"tolerance={request.tolerance.relative}, "
+            f"absolute_tolerance={request.tolerance.absolute}"
         )
-    return count
+
+
+def _warn_if_not_adaptive(run: Run) -> None:
+    """Warns of a relative tolerance that is the same for every row."""
+    tolerance = run.request.tolerance
+    if (
+        tolerance is None
+        or tolerance.absolute
+        or run.request.noise_precision is not None
+        or all(head.task != "regression" for head in run.heads)
+    ):
+        return
+    every = math.ceil(1 / tolerance.relative**2)
+    warnings.warn(
+        "A relative `tolerance` of a regression without `noise_precision` "
+        f"takes as many samples for every row: 1 / tolerance**2 = {every}, or "
+        "`num_samples` if that is less. Give `noise_precision`, or "
+        "`absolute_tolerance` in units of the output.",
+        BayesdropWarning,
+        stacklevel=4,
+    )
 
 
 def _seed(seed: int | None) -> int:
     if seed is None:
         return random.getrandbits(63)
     return check_int(seed, "seed")
-
-
-def _unwrap(
-    model: Any, layers: LayerSelection
-) -> tuple[keras.Model, LayerSelection]:
-    """Looks through stochastic views; refuses views that have no noise."""
-    check_model(model)
-    if isinstance(model, View) and not isinstance(model, StochasticView):
-        raise NothingToSampleError(
-            f"View `{model.name}` has its noise frozen or off: nothing to "
-            "sample. Expected the model itself, or a view made by "
-            f"`stochastic`. Received: a {type(model).__name__}"
-        )
-    return source_of(model, layers)
-
-
-def _check_noise(
-    model: Any, sites: Sequence[Site], layers: LayerSelection
-) -> None:
-    """Raises if no noise is active; warns of noise that cannot be reached."""
-    hidden = hidden_noise(model, "")
-    reasons = "; ".join(f"`{path}`: {why}" for path, why in hidden)
-    chosen = select_sites(layers, sites) if layers is not None else None
-    active = any(
-        site.noise.active and (chosen is None or site.path in chosen)
-        for site in sites
-    )
-    if not active:
-        seen = [
-            f"`{layer.name}` ({type(layer).__name__})" for layer in model.layers
-        ]
-        named = ", ".join(seen[:_LAYERS_NAMED])
-        more = ", ..." if len(seen) > _LAYERS_NAMED else ""
-        out_of_reach = f" Out of reach: {reasons}." if hidden else ""
-        raise NothingToSampleError(
-            f"Model `{model.name}` has no active noise: nothing to sample. "
-            "Expected at least one dropout layer with a rate above 0 (such as "
-            f"`keras_bayesdrop.MCDropout`). Received: {named}{more}."
-            f"{out_of_reach}"
-        )
-    if hidden:
-        warnings.warn(
-            "Some layers draw noise in code of their own, which cannot be "
-            "reached: neither the seed nor the uncertainty covers it. Use a "
-            f"dropout layer inside instead. {reasons}",
-            BayesdropWarning,
-            stacklevel=3,
-        )

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ from keras_bayesdrop._stats import EngineStep as EngineStep
 from keras_bayesdrop._stats import Stats as Stats
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
+
+if TYPE_CHECKING:
+    from keras_bayesdrop.decisions.deferral import Deferral
 
 Rows = int | slice | Sequence[int] | Sequence[bool] | npt.NDArray[Any]
 
@@ -79,6 +83,9 @@ class Predictive:
             taken in closed form: the part of `variance` that was sampled,
             which is that of the mean given a sample. The rest is the mean of
             the variance given a sample.
+        num_samples_used: Integers `[rows]`: the number `T` of samples of each
+            row, if it differs between rows (a prediction with a tolerance).
+            `None` if it is `stats.num_samples` for all.
 
     References:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).
@@ -95,6 +102,7 @@ class Predictive:
     vote_counts: npt.NDArray[Any] | None = None
     noise_precision: float | None = None
     sampled_variance: Array | None = None
+    num_samples_used: npt.NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         """Brings the arrays into form and checks that they fit together."""
@@ -103,7 +111,7 @@ class Predictive:
         for name in _ROW_AXES:
             if getattr(self, name) is not None:
                 array = as_numbers(name, getattr(self, name))
-                if name != "vote_counts":
+                if name not in _COUNTS:
                     array = as_floating(array)
                 put(self, name, array)
         if self.quantile_levels is not None:
@@ -144,7 +152,7 @@ class Predictive:
         return (
             f"Predictive(task={self.task!r}, rows={len(self)}, "
             f"outputs={self.mean.shape[1:]}, "
-            f"num_samples={self.stats.num_samples} ({kept}), "
+            f"num_samples={self._describe_counts()} ({kept}), "
             f"mean_std={spread:.4g})"
         )
 
@@ -167,11 +175,11 @@ class Predictive:
         by moments, which has no samples.
         """
         if self.sampled_variance is not None:
-            square = self.sampled_variance / self.stats.num_samples
+            square = self.sampled_variance / self._counts(self.mean.ndim)
             return self._float(np.sqrt(square))
         if not self.stats.sampled:
             return np.zeros_like(self.mean)
-        return self._float(self.std / math.sqrt(self.stats.num_samples))
+        return self._float(self.std / np.sqrt(self._counts(self.mean.ndim)))
 
     def quantile(self, q: float | Sequence[float]) -> Array:
         """Returns quantiles of the samples.
@@ -306,10 +314,11 @@ class Predictive:
         if votes is None:
             samples = self._need_samples("variation_ratio")
             votes = _count_votes(samples, self.task)
-        total = self.stats.num_samples
         if self.task == "binary":
+            total = self._counts(votes.ndim)
             favourite = np.maximum(votes, total - votes)
         else:
+            total = self._counts(votes.ndim - 1)
             favourite = votes.max(axis=-1)
         return self._float(1.0 - favourite / total)
 
@@ -335,7 +344,7 @@ class Predictive:
             noise = 0.0 if tau is None else 1.0 / tau
             return np.full_like(self.mean, noise)
         mean = self.mean.astype(np.float64)
-        samples = self.stats.num_samples
+        samples = self._counts(mean.ndim)
         variance = self.variance.astype(np.float64)
         if self.stats.sampled:
             variance *= (samples - 1) / samples
@@ -412,6 +421,106 @@ class Predictive:
             tfd.Categorical(logits=weights), tfd.Normal(samples, noise)
         )
 
+    def defer(
+        self,
+        *,
+        budget: float | int | None = None,
+        threshold: float | None = None,
+        by: str | npt.ArrayLike = "auto",
+        y: npt.ArrayLike | None = None,
+        loss: npt.ArrayLike | None = None,
+    ) -> "Deferral":
+        """Chooses the rows that are too unsure to be left to the model.
+
+            deferred = { i : uncertainty[i] > threshold }
+
+        The uncertainty is by default the loss that the prediction expects of
+        itself, averaged over the labels or outputs of a row:
+
+            classification, binary   1 - max{ mean[c] : c }
+            regression               total
+
+        That is the probability of an error, or the expected squared error;
+        if whoever is asked costs `threshold` errors, it pays to ask for just
+        these rows (Chow's rule).
+
+        Args:
+            budget: Hands over at most this share (float in `[0, 1]`) or
+                number (int) of the rows, the least sure; of equally unsure
+                ones the earlier.
+            threshold: Hands over the rows whose uncertainty is above it.
+                Give this or `budget`.
+            by: `"auto"`, or the name of a quantity: `"predictive_entropy"`,
+                `"expected_entropy"`, `"mutual_information"`,
+                `"variation_ratio"`, `"std"`, `"epistemic"`, `"aleatoric"`,
+                `"total"`, `"mc_error"`, `"expected_loss"` (the default),
+                averaged over the values that it has per row; or an array
+                `[rows]` of your own.
+            y: Labels or targets, as in `log_likelihood`. If given, the result
+                tells the share of errors, or the mean squared error, among
+                the rows that are kept, and for every other threshold.
+            loss: Array `[rows]` in place of `y`: what each row costs if it is
+                kept.
+
+        Returns:
+            A `keras_bayesdrop.decisions.Deferral`.
+
+        Example:
+        ```python
+        d = p.defer(budget=0.1, y=y)
+        x[d.rows], d.threshold, d.risk, d.full_risk
+        ```
+
+        References:
+            - Chow, 1970: On optimum recognition error and reject tradeoff.
+              IEEE Transactions on Information Theory 16.
+        """
+        from keras_bayesdrop.decisions.deferral import defer
+
+        return defer(self, budget, threshold, by, y, loss)
+
+    def plot(
+        self,
+        x: npt.ArrayLike | None = None,
+        y: npt.ArrayLike | None = None,
+        out: "Predictive | None" = None,
+        ax: Any = None,
+    ) -> Any:
+        """Draws the picture that fits the task and what is given.
+
+        | given | regression | classification | binary |
+        |---|---|---|---|
+        | `x`, or `x` and `y` | `predictive_band` | | `predictive_band` |
+        | `y` | `parity` | `reliability_diagram` | `reliability_diagram` |
+        | `out` | `entropy_histogram` of `std` | `entropy_histogram` | same |
+        | nothing | the same, of these rows alone | same | same |
+
+        For a classification `x` is what to write under each row of a
+        `class_scatter`, which is also drawn if nothing is given and there are
+        samples of 24 rows at most.
+
+        Those of `keras_bayesdrop.plots` have more options. They need
+        matplotlib.
+
+        Args:
+            x: Numbers `[rows]` or `[rows, 1]`: the input, if there is one.
+            y: Labels or targets, as in `log_likelihood`.
+            out: Prediction of inputs from outside the distribution, to
+                compare with these.
+            ax: Matplotlib axes; `None` for those of a new figure.
+
+        Returns:
+            The axes.
+
+        Example:
+        ```python
+        p.plot(y=y_test).figure.savefig("reliability.png")
+        ```
+        """
+        from keras_bayesdrop.plots._choice import fitting_picture
+
+        return fitting_picture(self, x, y, out, ax)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one `.npz` file, without pickle.
 
@@ -457,6 +566,19 @@ class Predictive:
     def _float(self, values: npt.ArrayLike) -> Array:
         """Casts a result to the type of `mean`."""
         return np.asarray(values, dtype=self.mean.dtype)
+
+    def _counts(self, axes: int) -> Any:
+        """Number of samples, `[rows, 1, ...]` where it differs between rows."""
+        used = self.num_samples_used
+        if used is None:
+            return self.stats.num_samples
+        return used.reshape(-1, *(1,) * (axes - 1))
+
+    def _describe_counts(self) -> str:
+        used = self.num_samples_used
+        if used is None or used.size == 0:
+            return str(self.stats.num_samples)
+        return f"{used.min()}..{used.max()}, {used.mean():.4g} on average"
 
     def _need_probabilities(self, name: str) -> None:
         if self.task == "regression":
@@ -556,7 +678,10 @@ _ROW_AXES = {
     "mean_entropy": 0,
     "vote_counts": 0,
     "sampled_variance": 0,
+    "num_samples_used": 0,
 }
+# Those of them that hold whole numbers.
+_COUNTS = ("vote_counts", "num_samples_used")
 
 
 def _entropy(probabilities: Array, task: str) -> Float64Array:

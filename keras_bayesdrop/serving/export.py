@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model with its uncertainty as a SavedModel."""
+
+import json
+import os
+import pathlib
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bayesdrop import _keras
+from keras_bayesdrop._geometry import rows_per_batch
+from keras_bayesdrop._model_checks import check_noise
+from keras_bayesdrop._model_checks import check_num_samples
+from keras_bayesdrop._model_checks import unwrap
+from keras_bayesdrop._rng import seed_to_key
+from keras_bayesdrop._tasks import TASKS
+from keras_bayesdrop._tasks import resolve_heads
+from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._validate import check_int
+from keras_bayesdrop._validate import check_levels
+from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._version import __version__
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.plan import survey
+from keras_bayesdrop.serving.folder import check_target
+from keras_bayesdrop.serving.folder import replacing
+from keras_bayesdrop.serving.names import RESERVED
+from keras_bayesdrop.serving.names import Inputs
+from keras_bayesdrop.serving.names import inputs_of
+from keras_bayesdrop.serving.names import prefixes_of
+from keras_bayesdrop.serving.program import Program
+from keras_bayesdrop.serving.quantities import QUANTITIES
+from keras_bayesdrop.serving.quantities import is_defined
+from keras_bayesdrop.sites import LayerSelection
+from keras_bayesdrop.views import MASKS
+
+# Operations that call back into Python, which is not there when serving.
+_PYTHON_OPERATIONS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+
+
+def export_uncertainty(
+    model: keras.Model,
+    path: str | os.PathLike[str],
+    num_samples: int = 50,
+    *,
+    outputs: Sequence[str] = ("mean", "std"),
+    masks: str = "shared",
+    seed: int = 0,
+    task: Any = "auto",
+    from_logits: bool | None = None,
+    quantiles: Sequence[float] | None = None,
+    layers: LayerSelection = None,
+    noise_precision: float | None = None,
+    batch_size: int | None = None,
+    input_signature: Any = None,
+    overwrite: bool = False,
+) -> None:
+    """Writes a model with its uncertainty as a TensorFlow SavedModel.
+
+    The SavedModel draws `num_samples` dropout masks itself and returns
+
+        mean = sum{ f(x; mask[t]) : t } / T,    std, entropy, ...
+
+    It is TensorFlow and nothing else: no code of this package and no compiled
+    op, so it loads where this package is not installed. The numbers are those
+    of `predict_with_uncertainty(engine="reference")` with the same seed: the
+    same masks bit for bit, results up to rounding.
+
+    Two signatures, for signatures have no optional inputs:
+
+    - `serving_default` takes the inputs of the model, by name, any number of
+      rows. Masks are those of `seed`, and rows count from 0.
+    - `with_seed` takes besides `seed` and `first_row`, both scalar int64. With
+      `masks="independent"` a row's masks follow from its number: `first_row`
+      makes parts of a large data set give what the whole would give.
+
+    Outputs are named like the attributes of `Predictive`, for a model with
+    several outputs after the output: `price_mean`. All begin with the axis of
+    the rows. Weights are those of the moment; BatchNormalization stays in
+    inference mode.
+
+    Args:
+        model: A built Keras model.
+        path: Folder to write.
+        num_samples: Number `T` of samples, at least 2.
+        outputs: Any of `"mean"`, `"variance"`, `"std"`, `"mc_error"`,
+            `"epistemic"`, `"aleatoric"`, `"total"`, and for classes
+            `"predictive_entropy"` (or `"entropy"`), `"expected_entropy"`,
+            `"mutual_information"`, `"variation_ratio"`. Outputs of the model
+            for which one is not defined do not have it.
+        masks: `"shared"` or `"independent"`, as in
+            `predict_with_uncertainty`.
+        seed: Any integer, the seed of `serving_default`.
+        task: As in `predict_with_uncertainty`.
+        from_logits: As in `predict_with_uncertainty`.
+        quantiles: Levels in `[0, 1]`; adds the output `quantiles`,
+            `[rows, levels, ...]`. It keeps all samples of a request in memory.
+        layers: Which noise sites are active, see `predict_with_uncertainty`.
+        noise_precision: Precision `tau` of the observation noise of a
+            regression, for `"aleatoric"` and `"total"`.
+        batch_size: Rows times samples that go through the model at once, the
+            bound on memory; a request with more rows takes one sample at a
+            time. By default chosen by the size of the model.
+        input_signature: Structure of `tf.TensorSpec` or arrays like the
+            inputs. Needed for a model whose `call` is code of its own.
+        overwrite: Whether a SavedModel at `path` is replaced. Nothing else
+            ever is.
+
+    Example:
+    ```python
+    keras_bayesdrop.export_uncertainty(
+        model, "served/1", outputs=("mean", "mutual_information")
+    )
+    served = tf.saved_model.load("served/1").signatures["serving_default"]
+    served(image=x)["mutual_information"]
+    ```
+
+    References:
+        - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).
+    """
+    _keras.require_tensorflow()
+    target = check_target(path, bool(overwrite))
+    num_samples = check_num_samples(num_samples)
+    wanted = _check_outputs(outputs)
+    levels = check_levels(quantiles, "quantiles") or ()
+    shared = check_choice(masks, "masks", MASKS) == "shared"
+    key = seed_to_key(check_int(seed, "seed"))
+    if batch_size is not None:
+        check_positive_int(batch_size, "batch_size")
+    if noise_precision is not None:
+        noise_precision = check_positive(noise_precision, "noise_precision")
+    for leaf in keras.tree.flatten(task):
+        check_choice(leaf, "task", TASKS)
+    model, layers = unwrap(model, layers)
+    inputs = inputs_of(model, input_signature)
+    surveyed = survey(model)
+    check_noise(model, surveyed.sites, layers)
+    plan = build_plan(model, layers, inputs.example(), surveyed)
+    plan.require_samples()
+    heads = resolve_heads(
+        model, len(plan.outputs), task, from_logits, plan.pack
+    )
+    _check_defined(wanted, [head.task for head in heads])
+    program = Program(
+        plan,
+        heads,
+        prefixes_of(model, plan),
+        num_samples,
+        shared,
+        rows_per_batch(plan, batch_size),
+        wanted,
+        levels,
+        noise_precision,
+    )
+    signatures = _signatures(program, inputs, key)
+    _check_portable(model, signatures.values())
+    module = tf.Module()
+    module.kept = [_variables(signatures.values()), _tables(model)]
+    about = {
+        "made_by": f"keras_bayesdrop {__version__}",
+        "model": model.name,
+        "num_samples": num_samples,
+        "masks": masks,
+        "seed": seed,
+        "outputs": sorted(signatures["serving_default"].structured_outputs),
+        "tasks": [head.task for head in heads],
+        "quantiles": levels,
+        "noise_precision": noise_precision,
+    }
+    with replacing(target) as folder:
+        tf.saved_model.save(module, str(folder), signatures=signatures)
+        _describe(folder, about)
+
+
+def _signatures(program: Program, inputs: Inputs, key: int) -> dict[str, Any]:
+    """Traces the signatures."""
+
+    def pack(tensors: dict[str, tf.Tensor]) -> Any:
+        return inputs.pack([tensors[name] for name in inputs.specs])
+
+    def serving_default(**tensors: tf.Tensor) -> dict[str, tf.Tensor]:
+        return program.trace(
+            pack(tensors),
+            tf.constant(key, tf.uint64),
+            tf.constant(0, tf.int64),
+        )
+
+    def with_seed(
+        seed: tf.Tensor, first_row: tf.Tensor, **tensors: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        return program.trace(
+            pack(tensors), tf.bitcast(seed, tf.uint64), first_row
+        )
+
+    numbers = {name: tf.TensorSpec([], tf.int64, name) for name in RESERVED}
+    return {
+        function.__name__: tf.function(
+            function, autograph=False
+        ).get_concrete_function(**specs)
+        for function, specs in (
+            (serving_default, inputs.specs),
+            (with_seed, {**inputs.specs, **numbers}),
+        )
+    }
+
+
+def _check_outputs(outputs: Any) -> tuple[str, ...]:
+    expected = f"a sequence of names out of {', '.join(map(repr, QUANTITIES))}"
+    if isinstance(outputs, str) or not isinstance(outputs, Iterable):
+        raise invalid("outputs", outputs, expected)
+    names = tuple(dict.fromkeys(outputs))
+    if not names or any(name not in QUANTITIES for name in names):
+        raise invalid("outputs", outputs, expected)
+    return names
+
+
+def _check_defined(names: Sequence[str], tasks: Sequence[str]) -> None:
+    for name in names:
+        if not any(is_defined(name, task) for task in tasks):
+            raise BayesdropError(
+                f"`{name}` is not defined for any output of the model. "
+                "Expected an output of probabilities: task='classification' "
+                f"or 'binary'. Received: {list(tasks)}"
+            )
+
+
+def _check_portable(model: Any, functions: Iterable[Any]) -> None:
+    """Raises if a graph calls Python."""
+    for function in functions:
+        graph = function.graph.as_graph_def()
+        nodes = [*graph.node]
+        for inner in graph.library.function:
+            nodes.extend(inner.node_def)
+        found = sorted({n.op for n in nodes if n.op in _PYTHON_OPERATIONS})
+        if found:
+            raise BayesdropError(
+                f"Model `{model.name}` calls Python while it computes, which "
+                "is not there when it is served. Expected layers of "
+                "TensorFlow operations alone (no `tf.py_function` or "
+                f"`tf.numpy_function`). Received: {found}"
+            )
+
+
+def _variables(functions: Iterable[Any]) -> list[tf.Variable]:
+    """Returns the variables that functions read, each once."""
+    found = {id(v): v for f in functions for v in f.graph.variables}
+    return list(found.values())
+
+
+def _tables(model: Any) -> list[Any]:
+    """Returns the vocabularies of lookup layers."""
+    tables = [
+        getattr(layer, "lookup_table", None)
+        for layer in _keras.all_layers(model)
+    ]
+    return [table for table in tables if table is not None]
+
+
+def _describe(folder: pathlib.Path, about: dict[str, Any]) -> None:
+    """Writes how it was made where TensorFlow leaves files alone."""
+    extra = folder / "assets.extra"
+    extra.mkdir()
+    text = json.dumps(about, indent=2) + "\n"
+    (extra / "keras_bayesdrop.json").write_text(text, "utf-8")
