@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from tests.benchmark_scripts import script
+from tests.pages import blocks_of
 
 consistency_page = script("consistency_page")
 TEXT = consistency_page.PAGE.read_text("utf-8")
@@ -53,9 +54,7 @@ def test_code_runs(monkeypatch, tmp_path, capsys):
     model.compile("sgd", "binary_crossentropy")
     x = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
     names = {"model": model, "x": x, "y": np.ones((16, 1)), "x_val": x}
-    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
+    for block in blocks_of("consistency.md"):
         exec(block.replace("epochs=100", "epochs=1"), names)
     assert "|E - NWGM|" in capsys.readouterr().out
     assert (tmp_path / "phases.png").exists()

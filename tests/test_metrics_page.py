@@ -1,28 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages on metrics and calibration: their code runs, and is right."""
 
-import pathlib
 import re
 
 import numpy as np
 
 from keras_bayesdrop import calibrate
 from keras_bayesdrop import metrics
-
-DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
-
-
-def run(page):
-    """Runs the code of a page, block by block; returns its names."""
-    text = (DOCS / page).read_text("utf-8")
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(block, names)
-    return names
+from tests.pages import run_page
+from tests.pages import text_of
 
 
 def test_metrics():
-    names = run("metrics.md")
+    names = run_page("metrics.md")
     p, y = names["p"], names["y_test"]
     # Far above chance, on rows that are not all alike.
     wrong = names["wrong"]
@@ -33,7 +23,7 @@ def test_metrics():
 
 
 def test_table_of_metrics_names_all_functions_and_no_others():
-    text = (DOCS / "metrics.md").read_text("utf-8")
+    text = text_of("metrics.md")
     named = set(re.findall(r"`([a-z_]+)`", text)) - {"noise_precision"}
     functions = {
         name
@@ -47,7 +37,7 @@ def test_table_of_metrics_names_all_functions_and_no_others():
 
 
 def test_calibration():
-    names = run("calibration.md")
+    names = run_page("calibration.md")
     assert names["before"] < 0.8
     # 300 rows to calibrate on and 300 to measure: the coverage scatters by
     # sqrt(0.09 / 300 + 0.09 / 300) = 0.025; four of them.

@@ -1,29 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page on moments shows the committed results, and its code runs."""
 
-import importlib
-import pathlib
-import re
 import sys
 
 import keras
 import numpy as np
 
 import keras_bayesdrop as kbd
+from tests.benchmark_scripts import script
+from tests.pages import run_page
 
-BENCHMARKS = pathlib.Path(__file__).resolve().parents[1] / "benchmarks"
-
-
-def _load(name):
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-
-
-moments_page = _load("moments_page")
-TEXT = moments_page.PAGE.read_text("utf-8")
+moments_page = script("moments_page")
 
 
 def test_tables_are_up_to_date(monkeypatch):
@@ -51,9 +38,6 @@ def test_code_runs(monkeypatch):
         ]
     )
     names = {"model": model, "x": np.ones((2, 3), np.float32), "Square": Square}
-    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    assert len(blocks) == 3
-    for block in blocks:
-        exec(block, names)
+    run_page("moments.md", names)
     assert names["p"].stats.method == "rao_blackwell"
     assert names["p"].stats.variance_reduction > 1

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page on pictures: its code runs, its pictures and names are there."""
 
-import pathlib
 import re
 import struct
 
@@ -11,9 +10,11 @@ import numpy as np
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop import plots
+from tests.pages import DOCS
+from tests.pages import run_page
+from tests.pages import text_of
 
-DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
-TEXT = (DOCS / "plots.md").read_text("utf-8")
+TEXT = text_of("plots.md")
 
 
 def network(inputs, outputs, activation=None):
@@ -47,11 +48,8 @@ def test_code_runs(monkeypatch, tmp_path):
         "turned": pixels[:5],
         "angles": [0, 10, 20, 30, 40],
     }
-    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    assert len(blocks) == 7
     try:
-        for block in blocks:
-            exec(block, names)
+        run_page("plots.md", names)
         titles = [plt.figure(n).axes[0].get_title() for n in plt.get_fignums()]
     finally:
         plt.close("all")

@@ -2,7 +2,6 @@
 """The page on shrinkage: its code runs, its pictures and names are there."""
 
 import importlib
-import pathlib
 import re
 import struct
 
@@ -11,9 +10,11 @@ import numpy as np
 
 from keras_bayesdrop import plots
 from keras_bayesdrop import training
+from tests.pages import DOCS
+from tests.pages import run_page
+from tests.pages import text_of
 
-DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
-TEXT = (DOCS / "shrinkage.md").read_text("utf-8")
+TEXT = text_of("shrinkage.md")
 
 
 def test_code_runs():
@@ -21,10 +22,7 @@ def test_code_runs():
     x = random.normal(size=(40, 8)).astype("float32")
     y = random.integers(0, 10, 40)
     names = {"x": x, "y": y, "x_new": x[:5]}
-    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    assert len(blocks) == 3
-    for block in blocks:
-        exec(block, names)
+    run_page("shrinkage.md", names)
     assert len(plt.get_fignums()) == 1
     plt.close("all")
     assert names["p"].mean.shape == (5, 10)

@@ -26,6 +26,7 @@ from keras_bayesdrop.layers import _concrete_noise
 from keras_bayesdrop.layers import _dropped_kernel
 from keras_bayesdrop.regularizers import DropoutL2
 from tests.helpers import TestCase
+from tests.pages import blocks_of
 from tests.replicas import one_step
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -806,8 +807,7 @@ class PageTest(TestCase):
 
     @pytest.mark.filterwarnings("ignore:The log-uniform prior is")
     def test_code_runs(self):
-        text = (ROOT / "docs" / "learned_dropout.md").read_text("utf-8")
-        blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        blocks = blocks_of("learned_dropout.md")
         self.assertEqual(len(blocks), 2)
         x, y = numbers(40, 8), np.arange(40) % 10
         names = {"x": x, "y": y, "x_new": x[:5]}

@@ -1,24 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages on serving and on prediction say what happens."""
 
-import pathlib
-import re
-
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
-
-
-def _run(page):
-    """Runs the Python of a page, block after block."""
-    text = (DOCS / page).read_text("utf-8")
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(compile(block, page, "exec"), names)
-    return names
+from tests.pages import run_page
 
 
 def test_serving(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = _run("serving.md")
+    names = run_page("serving.md")
     assert set(names["answer"]) == {"mean", "std", "mutual_information"}
     assert names["part"]["mean"].shape == (5, 3)
     served = names["layer"](names["np"].ones((2, 4), "float32"))
@@ -34,6 +22,6 @@ def test_serving(tmp_path, monkeypatch):
 
 
 def test_prediction():
-    p = _run("prediction.md")["p"]
+    p = run_page("prediction.md")["p"]
     assert 16 == p.num_samples_used.min()
     assert 16 < p.num_samples_used.max() <= 400
