@@ -7,7 +7,8 @@
 
     error    random networks of two widths, depths 1 to 5 and every
              activation, against Monte Carlo
-    cost     of the diagonal, in deterministic passes of the same network
+    cost     of the diagonal, in deterministic passes of the same network; of
+             Rao-Blackwell, against plain sampling
     trained  digits (scikit-learn) and UCI regressions: how the standard
              deviation goes with that of 5,000 samples
 
@@ -161,12 +162,43 @@ def cost(rounds: int, quick: bool) -> dict[str, Any]:
                     predict(model, x, method="moments", batch_size=len(x)).mean
                 ),
             },
-            1 if quick else rounds,
+            1 if quick else 3 * rounds,
         )
         passes = timed["moments"]["median"] / timed["pass"]["median"]
-        found[name] = {"rows": rows, "passes": passes, **timed}
-        print(name, f"{passes:.2f} passes", flush=True)
+        found[name] = {
+            "rows": rows,
+            "passes": passes,
+            **timed,
+            **cost_of_samples(model, x[:64], 1 if quick else 3),
+        }
+        ratio = found[name]["rao_blackwell_over_sampling"]
+        print(
+            f"{name}: {passes:.2f} passes; Rao-Blackwell {ratio:.2f} times "
+            "sampling",
+            flush=True,
+        )
     return found
+
+
+def cost_of_samples(model: keras.Model, x: Any, rounds: int) -> dict[str, Any]:
+    """Rao-Blackwell and plain sampling at the same number of samples."""
+    samples = 4 if rounds == 1 else 50
+    timed = harness.time_in_turn(
+        {
+            method: lambda method=method: predict(
+                model, x, num_samples=samples, method=method
+            )
+            for method in ("sampling", "rao_blackwell")
+        },
+        rounds,
+    )
+    ratio = timed["rao_blackwell"]["median"] / timed["sampling"]["median"]
+    return {
+        "samples": samples,
+        "sampled_rows": len(x),
+        "rao_blackwell_over_sampling": ratio,
+        **timed,
+    }
 
 
 def digits(quick: bool) -> tuple[keras.Model, Any]:

@@ -4,9 +4,13 @@
 No samples: mean and variance go through the network once.
 """
 
+import collections
+import dataclasses
 import threading
 import weakref
+from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -19,10 +23,12 @@ from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._run import Request
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
+from keras_bayesdrop.analytic.joint import FEW
 from keras_bayesdrop.analytic.moments import Moments
 from keras_bayesdrop.analytic.propagate import propagate
 from keras_bayesdrop.analytic.propagate import rules_of
 from keras_bayesdrop.analytic.rules.activation import activate
+from keras_bayesdrop.analytic.segments import segments_of
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Survey
@@ -34,7 +40,7 @@ from keras_bayesdrop.predictive import Stats
 from keras_bayesdrop.sites import noise_of
 
 COVARIANCES = ("diagonal", "full")
-# What the covariances of the rows of a step may take.
+# What covariances, or cases, of the rows of a step may take.
 _FULL_BYTES = 128 << 20
 # Units up to which covariances are carried behind the last noise site without
 # being asked for: a product with a kernel [in, out] then takes `out` as many
@@ -71,9 +77,12 @@ class MomentsRun:
         self.parts: list[list[tuple[Any, ...]]] = [[] for _ in self.heads]
         self.num_rows = 0
         self.largest_batch = 0
+        self.resolved = _resolved(graph, self.heads)
+        self.case_rows = case_rows(self.resolved, plan.chosen, full)
 
     def rows_at_once(self, rows: int) -> int:
         """Returns how many rows to take, if memory allows so many."""
+        rows = min(rows, self.case_rows)
         if not self.full:
             return rows
         return min(rows, covariance_rows(self.graph, self.graph.nodes))
@@ -132,8 +141,8 @@ class MomentsRun:
             tuple(self.heads),
             tuple((tuple(x.shape[1:]), x.dtype) for x in inputs),
         )
-        graph, chosen, full = self.graph, self.plan.chosen, self.full
-        heads = list(self.heads)
+        graph, chosen, full = self.resolved, self.plan.chosen, self.full
+        heads = [Head(head.task) for head in self.heads]
 
         def run(*tensors: tf.Tensor) -> list[tuple[Any, ...]]:
             with keras.StatelessScope():
@@ -191,14 +200,57 @@ def require_graph(model: Any, surveyed: Survey) -> Graph:
     return surveyed.graph
 
 
+def _resolved(graph: Graph, heads: Sequence[Head]) -> Graph:
+    """Returns a graph that makes probabilities of its logits."""
+    nodes, specs, outputs = list(graph.nodes), list(graph.specs), []
+    for number, head in zip(graph.outputs, heads, strict=True):
+        if head.from_logits:
+            softmax = head.task == "classification"
+            wide = specs[number].dtype == "float64"
+            activation = keras.layers.Activation(
+                "softmax" if softmax else "sigmoid",
+                dtype="float64" if wide else "float32",
+            )
+            made = len(specs)
+            specs.append(specs[number])
+            nodes.append(
+                Node(
+                    path=activation.name,
+                    operation=activation,
+                    inputs=(number,),
+                    outputs=(made,),
+                    fill=lambda values: ((values[0],), {}),
+                )
+            )
+            number = made
+        outputs.append(number)
+    return dataclasses.replace(
+        graph, nodes=tuple(nodes), specs=tuple(specs), outputs=tuple(outputs)
+    )
+
+
+def case_rows(graph: Graph, chosen: Collection[str], full: bool) -> int:
+    """Returns for how many rows at once to run cases of what noise drops."""
+    segments = segments_of(graph, chosen, full).values()
+    largest = max((each.entries for each in segments), default=1)
+    # A value before and after a layer, and what is in between.
+    return max(1, _FULL_BYTES // (4 * 4 * largest))
+
+
 def covariance_rows(graph: Graph, nodes: Iterable[Node]) -> int:
     """Returns for how many rows at once to carry covariances through nodes."""
     largest = 1
+    uses = collections.Counter(
+        value for node in graph.nodes for value in node.inputs
+    )
     for node in nodes:
         if noise_of(node.operation) is None:
             # Noise makes none that were not there before.
             (made, *_), taken = _widths(graph, node)
-            largest = max(largest, made * max(made, *taken))
+            if made <= FEW and all(uses[value] == 1 for value in node.inputs):
+                # None with what it takes, which is not seen again.
+                taken = []
+            largest = max(largest, made * max(made, *taken, 1))
     # The covariance before and after a product, and what is in between.
     return max(1, _FULL_BYTES // (4 * 4 * largest))
 

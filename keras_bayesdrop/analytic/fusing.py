@@ -7,6 +7,7 @@ every shape: worth it for feature maps, and not for small ones.
 """
 
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,23 +18,42 @@ _LARGE = 2_000_000
 
 
 def fused(
-    function: Callable[..., Any], *tensors: tf.Tensor
+    steps: Sequence[Callable[..., Any]], *tensors: tf.Tensor
 ) -> tuple[tf.Tensor, ...]:
-    """Calls a function that maps tensors of a shape to several of another.
+    """Calls functions one after the other.
 
     Args:
-        function: Made of operations on entries alone, or near to that.
-        *tensors: Its arguments, feature maps or vectors of units.
+        steps: Functions of operations on entries alone, or near to that. Each
+            maps what the one before returned to several tensors of one shape.
+        *tensors: Arguments of the first, feature maps or vectors of units.
 
     Returns:
-        What it returns.
+        What the last returns.
     """
+
+    def plain(*tensors: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        for step in steps:
+            tensors = tuple(step(*tensors))
+        return tensors
+
+    def compile_step(index: int, *tensors: tf.Tensor) -> tf.Tensor:
+        # XLA makes a loop for each output, and of what they share loops of
+        # their own, through memory. So there is one output.
+        return tf.stack(steps[index](*tensors))
+
+    def compiled(*tensors: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        # Compiled one by one: together they would run again for every place
+        # of the next that takes them.
+        run = tf.function(compile_step, autograph=False, jit_compile=True)
+        for index in range(len(steps)):
+            tensors = tuple(tf.unstack(run(index, *tensors)))
+        return tensors
+
     if tensors[0].shape.rank < 3:
-        return tuple(function(*tensors))
-    compiled = tf.function(function, autograph=False, jit_compile=True)
+        return plain(*tensors)
     made = tf.cond(
         tf.size(tensors[0]) >= _LARGE,
-        lambda: tuple(compiled(*tensors)),
-        lambda: tuple(function(*tensors)),
+        lambda: compiled(*tensors),
+        lambda: plain(*tensors),
     )
     return tuple(made)

@@ -20,8 +20,13 @@ import tensorflow as tf
 
 from keras_bayesdrop.analytic.moments import Block
 from keras_bayesdrop.analytic.moments import Diagonal
+from keras_bayesdrop.analytic.moments import Factor
+from keras_bayesdrop.analytic.moments import Matrix
 from keras_bayesdrop.analytic.moments import Moments
 from keras_bayesdrop.analytic.moments import Outcome
+
+# Outputs up to which products of all pairs of weights are made.
+FEW = 64
 
 
 class Joint:
@@ -34,6 +39,10 @@ class Joint:
         """Returns Cov(one, other), or `None` if it is zero or not known."""
         block = self._find(one, other)
         return None if block is None else _dense(block)
+
+    def put(self, one: int, other: int, block: Block) -> None:
+        """Sets Cov(one, other)."""
+        self._blocks[one, other] = block
 
     def _find(self, one: int, other: int) -> Block | None:
         if (one, other) in self._blocks:
@@ -79,13 +88,8 @@ class Joint:
             ]
             if terms:
                 self._blocks[output, other] = _sum(terms)
-        own = [
-            jacobian.times(_transposed(block))
-            for jacobian, value in pairs
-            if (block := self._find(output, value)) is not None
-        ]
         mean = moments.mean
-        covariance = _sum(own) if own else None
+        covariance = self._own(pairs, output)
         if outcome.joint is not None:
             before = self.get(inputs[0], inputs[0])
             if before is None:
@@ -97,6 +101,26 @@ class Joint:
             covariance = _with_variance(covariance, moments.variance)
         self._blocks[output, output] = covariance
         return Moments(mean, tf.maximum(_variance(covariance), 0.0))
+
+    def _own(
+        self, pairs: Sequence[tuple[Matrix | Factor, int]], output: int
+    ) -> Block | None:
+        """Returns J Cov(x, x) J', or `None` if it is zero."""
+        if len(pairs) == 1:
+            jacobian, value = pairs[0]
+            block = self._find(value, value)
+            if (
+                isinstance(jacobian, Matrix)
+                and isinstance(block, Diagonal)
+                and jacobian.values.shape[1] <= FEW
+            ):
+                return jacobian.around(block)
+        own = [
+            jacobian.times(_transposed(block))
+            for jacobian, value in pairs
+            if (block := self._find(output, value)) is not None
+        ]
+        return _sum(own) if own else None
 
 
 def _dense(block: Block) -> tf.Tensor:

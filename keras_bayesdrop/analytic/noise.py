@@ -24,6 +24,7 @@ from keras_bayesdrop.analytic.moments import Outcome
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.noise import AdditiveGaussian
 from keras_bayesdrop.noise import Alpha
+from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.noise import LearnedBernoulli
 from keras_bayesdrop.noise import LearnedGaussian
 from keras_bayesdrop.noise import Multiplicative
@@ -51,6 +52,43 @@ class Affine:
     summand: Any = 0.0
     summand_variance: Any = 0.0
     covariance: Any = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoPoints:
+    """A noise whose factor and summand are one of two pairs.
+
+    Attributes:
+        rate: Probability of the second pair.
+        kept: Factor and summand else.
+        dropped: Factor and summand with probability `rate`.
+    """
+
+    rate: Any
+    kept: tuple[Any, Any]
+    dropped: tuple[Any, Any]
+
+
+def has_two_points(noise: Noise) -> bool:
+    """Whether a noise does one of two things to a unit."""
+    return isinstance(noise, (Bernoulli, LearnedBernoulli, Alpha))
+
+
+def two_points_of(noise: Noise) -> TwoPoints:
+    """Returns the two things that a noise does, in float64."""
+    if isinstance(noise, Bernoulli):
+        return TwoPoints(noise.rate, (1.0 / noise.normalizer, 0.0), (0.0, 0.0))
+    if isinstance(noise, LearnedBernoulli):
+        _, scale = noise.op_settings()
+        return TwoPoints(1.0 - 1.0 / scale, (scale, 0.0), (0.0, 0.0))
+    assert isinstance(noise, Alpha)
+    # Dropped by the first word of all, kept by the last.
+    words = tf.constant([0, 2**32 - 1], tf.uint32)
+    summand = noise.apply(tf.zeros([2], tf.float64), words)
+    factor = noise.apply(tf.ones([2], tf.float64), words) - summand
+    return TwoPoints(
+        noise.rate, (factor[1], summand[1]), (factor[0], summand[0])
+    )
 
 
 def affine_of(noise: Noise, dtype: Any) -> Affine:
@@ -124,13 +162,7 @@ def perturb(noise: Noise, noise_shape: Any, x: Moments) -> Outcome:
         _sum([(a.factor, mean)], a.summand), _sum(terms, a.summand_variance)
     )
     factor = Factor(a.factor * tf.ones_like(mean[:1]))
-    one_for_all = (
-        mean.shape.rank == 2
-        and noise_shape is not None
-        and noise_shape[-1] == 1
-        and mean.shape[-1] != 1
-    )
-    if not one_for_all:
+    if not one_for_all(noise_shape, mean.shape):
         return Outcome(made, (factor,))
 
     def joint(before: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -145,6 +177,16 @@ def perturb(noise: Noise, noise_shape: Any, x: Moments) -> Outcome:
         )
 
     return Outcome(made, (factor,), joint)
+
+
+def one_for_all(noise_shape: Any, shape: Any) -> bool:
+    """Whether all units of a row [rows, units] have one draw."""
+    return (
+        len(shape) == 2
+        and noise_shape is not None
+        and noise_shape[-1] == 1
+        and shape[-1] != 1
+    )
 
 
 def _sum(terms: Sequence[tuple[Any, tf.Tensor]], constant: Any) -> tf.Tensor:

@@ -2,6 +2,7 @@
 """Takes moments through the graph of a model, in one pass."""
 
 from collections.abc import Collection
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,17 +10,26 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop.analytic.cases import split
+from keras_bayesdrop.analytic.conditional import Group
+from keras_bayesdrop.analytic.conditional import collapse
+from keras_bayesdrop.analytic.conditional import put_covariances
 from keras_bayesdrop.analytic.joint import Joint
 from keras_bayesdrop.analytic.moments import Moments
 from keras_bayesdrop.analytic.moments import Outcome
+from keras_bayesdrop.analytic.nodes import certain
+from keras_bayesdrop.analytic.nodes import last_uses
+from keras_bayesdrop.analytic.nodes import real
 from keras_bayesdrop.analytic.noise import perturb
 from keras_bayesdrop.analytic.registry import masked
 from keras_bayesdrop.analytic.registry import no_rule
 from keras_bayesdrop.analytic.registry import rule_of
+from keras_bayesdrop.analytic.segments import is_noisy
+from keras_bayesdrop.analytic.segments import reached
+from keras_bayesdrop.analytic.segments import segments_of
 from keras_bayesdrop.analytic.weights import perturb_weights
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.noise import WeightNoise
-from keras_bayesdrop.plan.calls import inference_call
 from keras_bayesdrop.plan.graph import Graph
 from keras_bayesdrop.plan.graph import Node
 from keras_bayesdrop.sites import noise_of
@@ -82,6 +92,10 @@ def without_rules(
 class Pass:
     """One pass through a graph.
 
+    Noise on few units is taken case by case, as far as that is cheap and rules
+    are approximate: not if nodes are left out, since what is known then has a
+    row for each of many samples.
+
     Args:
         graph: The model.
         chosen: Paths of the noise sites that are on.
@@ -107,41 +121,112 @@ class Pass:
         self.without_rules = without_rules
         # Paths of layers whose rule takes units as normal.
         self.approximate: set[str] = set()
-        self._last_use = _last_uses(graph)
-        self._reached = _reached(graph, chosen)
+        self._last_use = last_uses(graph, done)
+        self._reached = reached(graph, chosen)
+        self._segments = {} if done else segments_of(graph, chosen, full)
         # Between the parts of a layer, such as product and activation.
         self._inner = len(graph.specs)
 
-    def run(self, known: dict[int, tf.Tensor]) -> list[Moments]:
+    def run(self, known: Mapping[int, tf.Tensor]) -> list[Moments]:
         """Returns the moments of the outputs, from values that are certain."""
-        values = {
-            number: Moments(_real(tensor)) for number, tensor in known.items()
-        }
-        for index, node in enumerate(self.graph.nodes):
-            if index in self.done:
+        values = self.values(
+            {number: Moments(real(x)) for number, x in known.items()}
+        )
+        return [values[number] for number in self.graph.outputs]
+
+    def values(self, known: Mapping[int, Moments]) -> dict[int, Moments]:
+        """Returns the moments of all values, from some."""
+        values = dict(known)
+        done = set(self.done)
+        for index in self._order():
+            if index in done:
                 continue
-            given = [values[number] for number in node.inputs]
-            try:
-                made = self._step(node, given)
-            except PlanError:
-                if self.without_rules is None:
-                    raise
-                self.without_rules.add(index)
-                made = _certain(node, given)
-            values.update(made)
+            values.update(self._run_node(index, values))
+            if index in self._segments:
+                done |= self._by_cases(index, values)
             if self.joint is not None:
                 self.joint.keep(
                     [n for n, last in self._last_use.items() if last > index]
                 )
-        return [values[number] for number in self.graph.outputs]
+        return values
+
+    def _order(self) -> list[int]:
+        """Returns all nodes, first those that no noise reaches."""
+        nodes = self.graph.nodes
+        return sorted(
+            range(len(nodes)),
+            key=lambda index: (
+                not self._reached.isdisjoint(nodes[index].outputs)
+            ),
+        )
+
+    def _run_node(
+        self, index: int, values: Mapping[int, Moments]
+    ) -> dict[int, Moments]:
+        node = self.graph.nodes[index]
+        given = [values[number] for number in node.inputs]
+        try:
+            return self._step(node, given)
+        except PlanError:
+            if self.without_rules is None:
+                raise
+            self.without_rules.add(index)
+            return certain(node, given)
+
+    def _by_cases(
+        self, site: int, values: dict[int, Moments]
+    ) -> frozenset[int]:
+        """Runs what follows a noise site for what it drops, case by case.
+
+        Args:
+            site: Index of the site.
+            values: What is known. Takes what others need of the nodes.
+
+        Returns:
+            The nodes that have been run: none if their rules are exact, or
+            missing.
+        """
+        segment = self._segments[site]
+        node = self.graph.nodes[site]
+        (output,) = node.outputs
+        others = set(range(len(self.graph.nodes))).difference(segment.nodes)
+
+        def part(full: bool) -> Pass:
+            return Pass(self.graph, self.chosen, full, others, set())
+
+        trial = part(False)
+        trial.values(values)
+        if trial.without_rules or not trial.approximate:
+            return frozenset()
+        self.approximate |= trial.approximate
+        x = values[node.inputs[0]].mean
+        made = split(segment.noise, x, segment.draws, segment.order)
+        needed = {n for i in segment.nodes for n in self.graph.nodes[i].inputs}
+        rows = {
+            number: Moments(tf.repeat(values[number].mean, made.count, axis=0))
+            for number in needed & values.keys()
+        }
+        rows[output] = Moments(made.as_rows())
+        groups = [Group(made.shares, part(False).values(rows))]
+        if made.rest is not None:
+            rest = part(self.joint is not None)
+            if rest.joint is not None:
+                rest.joint.put(output, output, made.rest.covariance())
+            given = rest.values({**values, output: made.rest.moments})
+            share = tf.reshape(made.rest.share, [1])
+            groups.append(Group(share, given, rest.joint))
+        values.update({n: collapse(groups, n) for n in segment.leaving})
+        if self.joint is not None:
+            put_covariances(groups, segment.leaving, self.joint)
+        return frozenset(segment.nodes)
 
     def _step(self, node: Node, given: Sequence[Moments]) -> dict[int, Moments]:
         noise = noise_of(node.operation)
-        noisy = _is_noisy(node, self.chosen)
+        noisy = is_noisy(node, self.chosen)
         if self._needs_mask(node):
             raise masked(node.operation, node.path)
         if not noisy and all(x.certain for x in given):
-            return _certain(node, given)
+            return certain(node, given)
         rule = rule_of(node.operation)
         outcome: Moments | Outcome | None
         if rule is not None:
@@ -189,47 +274,3 @@ class Pass:
         if self.joint is None:
             return outcome.moments
         return self.joint.follow(outcome, inputs, output)
-
-
-def _is_noisy(node: Node, chosen: Collection[str]) -> bool:
-    """Whether a node is noise that is on, or has some inside."""
-    inside = f"{node.path}/"
-    return any(path == node.path or path.startswith(inside) for path in chosen)
-
-
-def _reached(graph: Graph, chosen: Collection[str]) -> set[int]:
-    """Returns the values that noise reaches."""
-    reached: set[int] = set()
-    for node in graph.nodes:
-        if _is_noisy(node, chosen) or not reached.isdisjoint(node.inputs):
-            reached.update(node.outputs)
-    return reached
-
-
-def _certain(node: Node, given: Sequence[Moments]) -> dict[int, Moments]:
-    """Calls an operation with all noise off."""
-    call = inference_call(node.operation, node.fill)
-    made = call([x.mean for x in given], None)
-    return {
-        number: Moments(_real(tensor))
-        for number, tensor in zip(node.outputs, made, strict=True)
-    }
-
-
-def _last_uses(graph: Graph) -> dict[int, int]:
-    """Returns, per value, the index of the last node that takes it."""
-    last = {
-        number: index
-        for index, node in enumerate(graph.nodes)
-        for number in node.inputs
-    }
-    last.update(dict.fromkeys(graph.outputs, len(graph.nodes)))
-    return last
-
-
-def _real(tensor: tf.Tensor) -> tf.Tensor:
-    """Returns a tensor in float32 or better; ids and the like as they are."""
-    tensor = tf.convert_to_tensor(tensor)
-    if tensor.dtype in (tf.float16, tf.bfloat16):
-        return tf.cast(tensor, tf.float32)
-    return tensor

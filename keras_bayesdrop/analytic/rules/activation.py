@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Activations, as layers and after a product."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,38 @@ from keras_bayesdrop.analytic.moments import Outcome
 from keras_bayesdrop.analytic.registry import register_rule
 from keras_bayesdrop.analytic.rules.softmax import softmax_outcome
 from keras_bayesdrop.errors import PlanError
+
+# Those that never decrease.
+INCREASING = frozenset(
+    {
+        keras.activations.relu,
+        keras.activations.leaky_relu,
+        keras.activations.sigmoid,
+        keras.activations.tanh,
+        keras.activations.elu,
+        keras.activations.selu,
+        keras.activations.softplus,
+        keras.activations.softsign,
+        keras.activations.exponential,
+        keras.activations.hard_sigmoid,
+        keras.activations.relu6,
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Activated(Moments):
+    """Moments of feature maps behind an activation that never decreases.
+
+    A rule may go back: what is not used of the graph is not computed.
+
+    Attributes:
+        activation: The rule of the activation.
+        before: What it was applied to.
+    """
+
+    activation: activations.Activation
+    before: Moments
 
 
 def activate(function: Any, x: Moments, name: str) -> Outcome:
@@ -35,18 +68,31 @@ def activate(function: Any, x: Moments, name: str) -> Outcome:
             "Expected one of Keras' own with its default settings. Received: "
             f"activation={label}"
         )
-    return apply(known, x)
+    return apply(known, x, function in INCREASING)
 
 
-def apply(activation: activations.Activation, x: Moments) -> Outcome:
-    """Applies the moments of an activation to every unit alone."""
+def apply(
+    activation: activations.Activation, x: Moments, increasing: bool = False
+) -> Outcome:
+    """Applies the moments of an activation to every unit alone.
+
+    Args:
+        activation: Its rule.
+        x: What it is applied to.
+        increasing: Whether it never decreases.
+    """
     if activation is activations.linear:
         return Outcome(x, (Factor(tf.ones_like(x.mean)),), linear=True)
     if x.mean.shape.rank != 2:
         # Covariances are not carried, so the derivative is not needed.
-        return Outcome(
-            Moments(*fused(lambda *x: activation(*x)[:2], x.mean, x.spread()))
+        made = Moments(
+            *fused([lambda *x: activation(*x)[:2]], x.mean, x.spread())
         )
+        if increasing:
+            made = Activated(
+                made.mean, made.variance, activation=activation, before=x
+            )
+        return Outcome(made)
     mean, variance, gain = activation(x.mean, x.spread())
     made = Moments(mean, variance)
     if activation is not activations.relu:
@@ -70,11 +116,11 @@ def activation(
 @register_rule(keras.layers.ReLU)
 def relu(layer: keras.layers.ReLU, inputs: Sequence[Moments]) -> Outcome:
     """max(x, 0), with a slope below zero; with other settings by quadrature."""
-    if layer.max_value is None and not layer.threshold:
-        slope = float(layer.negative_slope or 0.0)
-        rule = activations.leaky_relu(slope) if slope else activations.relu
-        return apply(rule, inputs[0])
-    return apply(activations.quadrature(layer.call), inputs[0])
+    slope = float(layer.negative_slope or 0.0)
+    rule = activations.leaky_relu(slope) if slope else activations.relu
+    if layer.max_value is not None or layer.threshold:
+        rule = activations.quadrature(layer.call)
+    return apply(rule, inputs[0], increasing=True)
 
 
 @register_rule(keras.layers.LeakyReLU)
@@ -83,10 +129,11 @@ def leaky_relu(
 ) -> Outcome:
     """max(x, slope * x)."""
     rule = activations.leaky_relu(float(layer.negative_slope))
-    return apply(rule, inputs[0])
+    return apply(rule, inputs[0], increasing=True)
 
 
 @register_rule(keras.layers.ELU)
 def elu(layer: keras.layers.ELU, inputs: Sequence[Moments]) -> Outcome:
     """The exponential linear unit, by quadrature."""
-    return apply(activations.quadrature(layer.call), inputs[0])
+    rule = activations.quadrature(layer.call)
+    return apply(rule, inputs[0], increasing=layer.alpha >= 0)
