@@ -7,6 +7,7 @@ import keras_bayesdrop.cli.start  # noqa: F401
 from keras_bayesdrop import analytic as analytic
 from keras_bayesdrop import calibrate as calibrate
 from keras_bayesdrop import callbacks as callbacks
+from keras_bayesdrop import decisions as decisions
 from keras_bayesdrop import errors as errors
 from keras_bayesdrop import experimental as experimental
 from keras_bayesdrop import layers as layers
@@ -23,6 +24,9 @@ from keras_bayesdrop import training as training
 from keras_bayesdrop import weight_priors as weight_priors
 from keras_bayesdrop._version import __version__ as __version__
 from keras_bayesdrop.consistency_report import consistency as consistency
+from keras_bayesdrop.decisions import Cascade as Cascade
+from keras_bayesdrop.decisions import ThompsonSampler as ThompsonSampler
+from keras_bayesdrop.decisions import acquire as acquire
 from keras_bayesdrop.errors import BayesdropError as BayesdropError
 from keras_bayesdrop.errors import BayesdropWarning as BayesdropWarning
 from keras_bayesdrop.explanation import explain as explain

@@ -67,14 +67,106 @@ def shrinking(output, _):
     assert hidden["ADD"] < 0.5 * hidden["ARD"] < 0.5 * hidden["dropout"]
 
 
-CHECKS = {"mauna_loa.py": widening, "shrinkage_figures.py": shrinking}
+def helping(output, _):
+    """The more a human reads, the fewer errors are left."""
+    rows = re.findall(
+        r"^ +(\d+)% +([\d.]+) +([\d.]+)% +([\d.]+)%", output, re.M
+    )
+    shares, thresholds, kept, left = zip(*rows, strict=True)
+    assert shares == ("0", "5", "10", "20", "30")
+    for column in (thresholds, kept, left):
+        numbers = [float(number) for number in column]
+        assert numbers == sorted(numbers, reverse=True)
+    assert 1 < float(kept[0]) < 25
+    assert float(kept[3]) < 0.5 * float(kept[0])
+
+
+def asking(output, _):
+    """All begin about alike, and BALD gains least."""
+    rows = re.findall(r"^ +(\d+)((?: +[\d.]+%){3})$", output, re.M)
+    assert [labels for labels, _ in rows] == ["10", "20", "30", "40", "50"]
+    table = [
+        [float(number.rstrip("%")) for number in rest.split()]
+        for _, rest in rows
+    ]
+    assert max(table[0]) - min(table[0]) < 8
+    by_chance, bald, batchbald = (
+        last - first for first, last in zip(table[0], table[-1], strict=True)
+    )
+    # With copies in the pool only BALD wastes most of its labels.
+    assert min(by_chance, batchbald) > max(bald, 10)
+
+
+def playing(output, _):
+    """Who learns regrets less than who does not."""
+    rows = re.findall(
+        r"^(uniform|epsilon-greedy|Thompson)((?: +\d+){4}) +([\d.]+)$",
+        output,
+        re.M,
+    )
+    assert len(rows) == 3, output
+    regret = {name: [int(n) for n in rest.split()] for name, rest, _ in rows}
+    late = {name: float(rate) for name, _, rate in rows}
+    for values in regret.values():
+        assert values == sorted(values)
+    # Half of the digits are taken: half of the odd ones for 5 and half of the
+    # even ones left for 1. The deviation over 100 digits is 0.2.
+    assert abs(late["uniform"] - 1.5) < 0.8
+    for name in ("epsilon-greedy", "Thompson"):
+        assert regret[name][-1] < 0.6 * regret["uniform"][-1]
+
+
+def turning(output, _):
+    """Upright the digit is read, surely; on the way round it is not."""
+    rows = re.findall(
+        r"^ +(\d+) +(\d) +([\d.]+) +([\d.]+) +([\d.]+)$", output, re.M
+    )
+    assert [int(row[0]) for row in rows] == list(range(0, 181, 15)), output
+    assert int(rows[0][1]) == 1
+    entropy = [float(row[3]) for row in rows]
+    information = [float(row[4]) for row in rows]
+    assert max(entropy) > 2 * entropy[0]
+    assert max(information) > 2 * information[0]
+    # A part is never more than the whole, of which two digits are printed.
+    for part, whole in zip(information, entropy, strict=True):
+        assert part <= whole + 0.01
+
+
+def known_and_unknown(output, _):
+    """The band opens where there are no data; unknown digits are noticed."""
+    data, between, beyond = map(
+        float, re.findall(r"([\d.]+) (?:where|between|beyond)", output)
+    )
+    assert data < between < beyond
+    assert float(re.search(r"Accuracy: ([\d.]+)", output)[1]) > 0.8
+    auroc = re.search(r"for digits 8 and 9: ([\d.]+)", output)
+    assert float(auroc[1]) > 0.8
+
+
+CHECKS = {
+    "active_learning.py": asking,
+    "bandit.py": playing,
+    "human_in_the_loop.py": helping,
+    "mauna_loa.py": widening,
+    "shrinkage_figures.py": shrinking,
+    "rotated_digits.py": turning,
+    "plot_gallery.py": known_and_unknown,
+}
 # Those that write several pictures, into a folder.
 SEVERAL = {
+    "plot_gallery.py": (
+        "entropy_histogram.png",
+        "parity.png",
+        "predictive_band.png",
+        "regression_calibration.png",
+        "reliability_diagram.png",
+        "risk_coverage.png",
+    ),
     "shrinkage_figures.py": (
         "importance_weights.png",
         "scale_curves.png",
         "weight_heatmap.png",
-    )
+    ),
 }
 
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One number per row that says how unsure a prediction is."""
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_bayesdrop._arrays import Array
+from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._arrays import as_numbers
+from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.errors import NonFiniteError
+from keras_bayesdrop.predictive import Predictive
+
+QUANTITIES = (
+    "expected_loss",
+    "predictive_entropy",
+    "expected_entropy",
+    "mutual_information",
+    "variation_ratio",
+    "std",
+    "epistemic",
+    "aleatoric",
+    "total",
+    "mc_error",
+)
+
+
+def row_uncertainty(
+    predictive: Predictive, by: str | npt.ArrayLike
+) -> tuple[Float64Array, str]:
+    """Returns an uncertainty per row, and what it is called.
+
+    Args:
+        predictive: The prediction.
+        by: `"auto"` (which is `"expected_loss"`), another of `QUANTITIES`, or
+            an array `[rows]`. A quantity that has several values per row is
+            averaged over them.
+    """
+    if not isinstance(by, str):
+        return check_row_values(by, "by", len(predictive)), "given"
+    check_choice(by, "by", ("auto", *QUANTITIES))
+    if by in ("auto", "expected_loss"):
+        return mean_per_row(expected_loss(predictive)), "expected_loss"
+    values: Array = getattr(predictive, by)
+    return mean_per_row(values), by
+
+
+def expected_loss(predictive: Predictive) -> Array:
+    """Loss that the prediction expects of itself, per label or output.
+
+        classification   1 - max{ mean[c] : c }     probability of an error
+        binary           min(mean, 1 - mean)        the same
+        regression       epistemic + aleatoric      mean of the squared error
+
+    Of shape `[rows, ...]`.
+    """
+    if predictive.task == "regression":
+        return predictive.total
+    mean = predictive.mean
+    if predictive.task == "binary":
+        return np.asarray(np.minimum(mean, 1.0 - mean))
+    return np.asarray(1.0 - mean.max(axis=-1))
+
+
+def mean_per_row(values: npt.NDArray[np.generic]) -> Float64Array:
+    """Returns the mean over all axes but the first."""
+    numbers = values.astype(np.float64)
+    return np.asarray(numbers.mean(axis=tuple(range(1, numbers.ndim))))
+
+
+def check_row_values(
+    values: npt.ArrayLike, name: str, rows: int
+) -> Float64Array:
+    """Returns finite numbers `[rows]`, or raises."""
+    array = as_numbers(name, values).astype(np.float64)
+    if array.shape != (rows,):
+        raise BayesdropError(
+            f"Invalid shape of argument `{name}`. Expected ({rows},), one "
+            f"number per row. Received: shape {array.shape}"
+        )
+    bad = int(np.sum(~np.isfinite(array)))
+    if bad:
+        raise NonFiniteError(
+            f"Invalid value for argument `{name}`. Expected finite numbers. "
+            f"Received: {bad} values that are NaN or infinite"
+        )
+    return array

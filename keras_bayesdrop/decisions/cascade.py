@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fast model that answers what it can, and a slow one for the rest."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bayesdrop import _data
+from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._validate import check_model
+from keras_bayesdrop._validate import invalid
+from keras_bayesdrop.decisions._budget import Budget
+from keras_bayesdrop.decisions._budget import check_limits
+from keras_bayesdrop.decisions._outputs import check_output
+from keras_bayesdrop.decisions._outputs import merge
+from keras_bayesdrop.decisions._uncertainty import QUANTITIES
+from keras_bayesdrop.decisions._uncertainty import check_row_values
+from keras_bayesdrop.decisions._uncertainty import row_uncertainty
+from keras_bayesdrop.decisions.cascade_result import CascadeResult
+from keras_bayesdrop.decisions.deferral import decide
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.errors import NothingToSampleError
+from keras_bayesdrop.predict import predict_with_uncertainty
+from keras_bayesdrop.predictive import Predictive
+
+
+class Cascade:
+    """Predicts with a fast model, and asks a slow one where it is unsure.
+
+        answer[i] = slow(x[i])    if uncertainty(fast(x[i])) > threshold
+                    fast(x[i])    otherwise
+
+    A budget is a share or number of the rows of each call. For a service that
+    answers row by row take a threshold instead, the one that a budget amounts
+    to on validation data: `fast_predictive.defer(budget=0.2).threshold`.
+
+    Args:
+        fast: A Keras model with dropout, asked by `predict_with_uncertainty`;
+            or any callable that takes `x` and returns a `Predictive`, an
+            array, or a structure of these.
+        slow: The same; a Keras model without noise is asked by its `predict`.
+            Wrap one whose noise is to be off in `deterministic`.
+        budget: The slow model gets at most this share (float in `[0, 1]`) or
+            number (int) of the rows of a call: those the fast model is least
+            sure of.
+        threshold: The slow model gets the rows whose uncertainty is above it.
+            Give this or `budget`.
+        by: The uncertainty: `"auto"` or another name, as in
+            `Predictive.defer`; or a callable that takes what the fast model
+            returned and gives numbers `[rows]`. One is needed if that is not
+            a single `Predictive`.
+        **options: Passed to `predict_with_uncertainty` for Keras models, such
+            as `num_samples` and `seed`.
+
+    Example:
+    ```python
+    cascade = Cascade(small, large, budget=0.2, num_samples=30, seed=0)
+    result = cascade.predict(x)
+    result.mean, result.asked, result.saving
+    ```
+    """
+
+    def __init__(
+        self,
+        fast: Any,
+        slow: Any,
+        *,
+        budget: Budget | None = None,
+        threshold: float | None = None,
+        by: str | Callable[[Any], Any] = "auto",
+        **options: Any,
+    ) -> None:
+        for name, model in (("fast", fast), ("slow", slow)):
+            if isinstance(model, keras.Model):
+                check_model(model)
+            elif not callable(model):
+                raise invalid(name, model, "a Keras model or a callable")
+        check_limits(budget, threshold)
+        if not callable(by):
+            check_choice(by, "by", ("auto", *QUANTITIES))
+        if options and not any(
+            isinstance(model, keras.Model) for model in (fast, slow)
+        ):
+            raise BayesdropError(
+                "Options are for `predict_with_uncertainty`, which is not "
+                "used for callables. Expected none. Received: "
+                f"{sorted(options)}"
+            )
+        self.fast = fast
+        self.slow = slow
+        self.budget = budget
+        self.threshold = threshold
+        self.by = by
+        self.options = {"verbose": 0, **options}
+
+    def predict(self, x: Any) -> CascadeResult:
+        """Predicts all rows of `x`.
+
+        Args:
+            x: An array `[rows, ...]`, or lists and dicts of such arrays.
+
+        Returns:
+            A `CascadeResult`.
+        """
+        x = _arrays(x)
+        rows = len(keras.tree.flatten(x)[0])
+        fast, fast_seconds = self._ask(self.fast, x, rows, "fast")
+        deferral = decide(
+            *self._uncertainty(fast, rows), self.budget, self.threshold
+        )
+        slow, slow_seconds = None, 0.0
+        if len(deferral.rows):
+            some = keras.tree.map_structure(lambda a: a[deferral.rows], x)
+            slow, slow_seconds = self._ask(
+                self.slow, some, len(deferral.rows), "slow"
+            )
+        mean, std = merge(fast, slow, deferral.rows)
+        return CascadeResult(
+            mean=mean,
+            std=std,
+            fast=fast,
+            slow=slow,
+            deferral=deferral,
+            fast_seconds=fast_seconds,
+            slow_seconds=slow_seconds,
+        )
+
+    def _ask(
+        self, model: Any, x: Any, rows: int, who: str
+    ) -> tuple[Any, float]:
+        """Returns the checked output of a model, and the seconds it took."""
+        began = time.perf_counter()
+        if not isinstance(model, keras.Model):
+            output = model(x)
+        else:
+            try:
+                output = predict_with_uncertainty(model, x, **self.options)
+            except NothingToSampleError:
+                # Only the fast model has to say how sure it is.
+                if who == "fast":
+                    raise
+                output = model.predict(x, verbose=0)
+        seconds = time.perf_counter() - began
+        return check_output(output, rows, who), seconds
+
+    def _uncertainty(self, fast: Any, rows: int) -> tuple[Float64Array, str]:
+        if callable(self.by):
+            return check_row_values(self.by(fast), "by", rows), "given"
+        if not isinstance(fast, Predictive):
+            raise BayesdropError(
+                "The fast model does not say how sure it is. Expected a "
+                "single `Predictive` from it, or a callable `by` that makes "
+                "numbers [rows] of what it returns. Received: "
+                f"{type(fast).__name__}, by={self.by!r}"
+            )
+        return row_uncertainty(fast, self.by)
+
+
+def _arrays(x: Any) -> Any:
+    """Returns `x` as arrays whose rows can be chosen, or raises."""
+    if _data.count_rows(x) is None:
+        raise BayesdropError(
+            "A cascade chooses among rows, and a stream has none to go back "
+            "to. Expected an array [rows, ...], or lists and dicts of arrays. "
+            f"Received: {type(x).__name__}"
+        )
+    x = keras.tree.map_structure(np.asarray, x)
+    _data.check_arrays(x)
+    return x
