@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV ?= .venv
 OLDEST_VENV ?= .venv-oldest
 DOCS_VENV ?= .venv-docs
+RAY_VENV ?= .venv-ray
 PYTEST_ARGS ?=
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
@@ -25,7 +26,8 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-cpp test-pure test-slow test-all test-gpu test-oldest lint \
+.PHONY: help install demo test test-cpp test-pure test-slow test-all test-gpu test-oldest \
+	test-ray lint \
 	format golden docs bench clean
 
 help:  ## Show this list.
@@ -70,6 +72,12 @@ test-gpu: $(VENV)/.installed  ## Build, test and time the GPU kernels, on a GPU.
 test-oldest: $(OLDEST_VENV)/.installed  ## Run the tests on the oldest versions.
 	@$(OLDEST_BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
 
+# Ray is large and serves one example: it has an environment of its own.
+test-ray: $(RAY_VENV)/.installed  ## Run the example of Ray Data.
+	@$(RAY_VENV)/bin/python $(PIP_INSTALL) -c requirements/newest.txt \
+		'ray[data]>=2.60,<3'
+	@$(RAY_VENV)/bin/python -m pytest tests/examples/check_ray_data.py
+
 lint: $(VENV)/.installed  ## Run ruff, mypy and clang-format, changing nothing.
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet --diff .
@@ -97,7 +105,8 @@ bench: $(VENV)/.installed  ## Time prediction; write benchmarks/results.
 	@$(BIN)/python benchmarks/readme_table.py
 
 clean:  ## Remove environments, builds and caches.
-	@rm -rf $(VENV) $(OLDEST_VENV) $(DOCS_VENV) build dist _skbuild *.egg-info demo.png \
+	@rm -rf $(VENV) $(OLDEST_VENV) $(DOCS_VENV) \
+		$(RAY_VENV) build dist _skbuild *.egg-info demo.png \
 		.mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -107,9 +116,12 @@ clean:  ## Remove environments, builds and caches.
 # only what changed. tests/test_instructions.py reads the objects there.
 $(VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
 $(OLDEST_VENV)/.dependencies: CONSTRAINTS := requirements/oldest.txt
+$(RAY_VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
 $(VENV)/.installed: CONSTRAINTS := requirements/newest.txt
 $(OLDEST_VENV)/.installed: CONSTRAINTS := requirements/oldest.txt
+$(RAY_VENV)/.installed: CONSTRAINTS := requirements/newest.txt
 $(VENV)/.dependencies: requirements/newest.txt
+$(RAY_VENV)/.dependencies: requirements/newest.txt
 $(OLDEST_VENV)/.dependencies: requirements/oldest.txt
 
 $(DOCS_VENV)/.installed: requirements/docs.txt

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the API pages of the site: one for each module with public names.
 
-A hook of MkDocs. The names are those of `tests/golden_api.txt`, the text is that
-of the docstrings; nothing is imported.
+A hook of MkDocs. The names are those of `tests/golden_api.txt`, the text is
+that of the docstrings; nothing is imported.
 """
 
 import pathlib
@@ -56,7 +56,5 @@ def on_files(files: Any, config: Any) -> Any:
     """Adds the pages."""
     for module, names in modules().items():
         text = "\n".join(page(module, names))
-        files.append(
-            File.generated(config, f"api/{module}.md", content=text)
-        )
+        files.append(File.generated(config, f"api/{module}.md", content=text))
     return files

@@ -51,11 +51,13 @@ class Geometry:
         return math.ceil(self.samples / SAMPLES_PER_BLOCK)
 
 
-def rows_per_batch(plan: Plan, batch_size: int | None) -> int:
-    """Returns how many rows of `x` to take at once."""
+def rows_per_batch(
+    plan: Plan, batch_size: int | None, replicas: int = 1
+) -> int:
+    """Returns how many rows of `x` to take at once, for all replicas."""
     if batch_size is not None:
         return batch_size
-    return _auto_rows(_row_bytes(plan, plan.steps))
+    return replicas * _auto_rows(_row_bytes(plan, plan.steps))
 
 
 def choose_geometry(
@@ -65,6 +67,7 @@ def choose_geometry(
     num_rows: int,
     num_samples: int,
     shared: bool,
+    devices: int = 1,
 ) -> Geometry:
     """Chooses rows and samples of a step.
 
@@ -76,6 +79,7 @@ def choose_geometry(
         num_samples: Samples wanted in all.
         shared: Whether masks are shared by the rows. A step with independent
             masks needs 16 samples to use all the noise it makes.
+        devices: How many share a step.
 
     Returns:
         The geometry.
@@ -84,14 +88,14 @@ def choose_geometry(
     whole_bytes = _row_bytes(plan, plan.steps)
     only_chains = all(isinstance(step, ChainStep) for step in steps)
     if batch_size is None:
-        entries = _auto_rows(
+        entries = devices * _auto_rows(
             suffix_bytes, _CHAIN_ROWS if only_chains else _AUTO_ROWS[1]
         )
     elif suffix_bytes is None or whole_bytes is None:
         entries = batch_size
     else:
         entries = batch_size * max(1, whole_bytes // suffix_bytes)
-    entries = max(1, min(entries, _CHAIN_WORK // _chain_work(steps)))
+    entries = max(1, min(entries, devices * _CHAIN_WORK // _chain_work(steps)))
     if shared or only_chains:
         tile_rows = min(num_rows, entries)
     else:

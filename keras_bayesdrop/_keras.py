@@ -114,6 +114,17 @@ def all_built(model: Any) -> bool:
     return all(getattr(layer, "built", True) for layer in all_layers(model))
 
 
+def strategy_of(model: Any) -> Any:
+    """Returns the `tf.distribute` strategy that a call of a model is under.
+
+    That is the one whose scope this is, or else in whose scope the model was
+    made; the default strategy, if neither is there.
+    """
+    if tf.distribute.has_strategy():
+        return tf.distribute.get_strategy()
+    return model.distribute_strategy
+
+
 def own_variables(layer: Any) -> list[Any]:
     """Returns the variables that a layer holds itself."""
     return [

@@ -34,7 +34,7 @@ def sampler_for(
     """Returns the sampler of a model for plans like `plan`."""
     with _lock:
         known = _cache.setdefault(model, {})
-        key = (plan.signature, engine.name, shared)
+        key = (plan.signature, engine.key, shared)
         if key not in known:
             known[key] = Sampler(shared)
         return known[key]

@@ -264,9 +264,9 @@ def predict_with_uncertainty(
         _data.check_shapes(model, x)
         _data.check_arrays(x)
         run = start(_data.specs_of(x))
-        rows = rows_per_batch(
-            run.plan, request.batch_size, request.num_replicas
-        )
+        # Moments are taken on one device.
+        replicas = request.num_replicas if isinstance(run, Run) else 1
+        rows = rows_per_batch(run.plan, request.batch_size, replicas)
         progress.expect(run.count_steps(num_rows, rows, steps))
     with progress:
         for batch in _data.iterate(x, rows, steps):

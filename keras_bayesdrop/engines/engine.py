@@ -19,6 +19,11 @@ class Engine(abc.ABC):
 
     name: ClassVar[str]
 
+    @property
+    def key(self) -> str:
+        """Tells engines apart that make different programs."""
+        return self.name
+
     @abc.abstractmethod
     def steps(self, plan: Plan) -> Sequence[Step | ChainStep]:
         """Returns the steps that this engine makes of the suffix."""
