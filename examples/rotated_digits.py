@@ -33,37 +33,14 @@ References:
 """
 
 import argparse
-import contextlib
 import io
-import os
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-
-@contextlib.contextmanager
-def silent_stderr() -> Iterator[None]:
-    """Drops what is written to stderr, by C++ code too.
-
-    While it is imported, TensorFlow logs without regard to the level above.
-    """
-    sys.stderr.flush()
-    saved = os.dup(2)
-    try:
-        with open(os.devnull, "w") as null:
-            os.dup2(null.fileno(), 2)
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-
+from _quiet import silent_stderr
 
 with silent_stderr():
     import keras
