@@ -9,6 +9,7 @@ import sys
 import numpy as np
 
 import keras_bayesdrop as kbd
+from keras_bayesdrop.cli.parser import COMMANDS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text("utf-8")
@@ -38,3 +39,28 @@ def test_code_runs(capsys):
 def test_pictures_are_there():
     for path in re.findall(r"!\[.*?\]\((.*?)\)", TEXT):
         assert (ROOT / path).is_file(), path
+
+
+def features():
+    """Names in the first column of the table of features."""
+    table = TEXT.split("## What you get")[1].split("\n\n")[1]
+    for row in table.splitlines()[2:]:
+        for code in re.findall(r"`([^`]+)`", row.split(" | ")[0]):
+            # `Dropout1D/2D/3D` is written for three, `f(x, ...)` for `f`.
+            yield re.split(r"[(/= ]", code)[0].rpartition(".")[2]
+
+
+def test_features_are_public_and_tested():
+    golden = (ROOT / "tests" / "golden_api.txt").read_text("utf-8").split()
+    public = {name.rpartition(".")[2] for name in golden}
+    public |= {name for name in dir(kbd.Predictive) if name[0] != "_"}
+    public |= {command.name for command in COMMANDS} | {"keras-bayesdrop"}
+    public |= {"distribute", "first_row"}
+    named = list(features())
+    assert len(named) > 60
+    assert set(named) <= public, set(named) - public
+    tests = "\n".join(
+        path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")
+    )
+    untested = {name for name in named if not re.search(rf"\b{name}\b", tests)}
+    assert not untested
