@@ -82,9 +82,18 @@ def load_mnist(folder: str) -> dict[str, Any]:
 
 
 def build(
-    net: str, kl: str, examples: int, train_threshold: float | None
+    net: str,
+    kl: str,
+    examples: int,
+    train_threshold: float | None,
+    caffe: bool = False,
 ) -> Any:
-    """Returns LeNet-300-100 or LeNet-5-Caffe with noise on all kernels."""
+    """Returns LeNet-300-100 or LeNet-5 with noise on all kernels.
+
+    Convolutions are those of the authors' code: with an activation, and from
+    Glorot's weights. With `caffe` there is none, as in the original, and they
+    begin like the rest.
+    """
     layers = keras.layers
     settings: dict[str, Any] = {
         "num_train_examples": examples,
@@ -99,13 +108,12 @@ def build(
         )
 
     def conv(filters: int) -> Any:
-        # As the authors' code: with an activation, which Caffe's network does
-        # not have there, and from Glorot's weights.
+        own: dict[str, Any] = {
+            "activation": "relu",
+            "kernel_initializer": "glorot_uniform",
+        }
         return kbd.layers.VariationalConv2D(
-            filters,
-            5,
-            activation="relu",
-            **{**settings, "kernel_initializer": "glorot_uniform"},
+            filters, 5, **{**settings, **({} if caffe else own)}
         )
 
     stages = {
@@ -213,7 +221,7 @@ def train(
     examples, epochs = len(data["x_train"]), options.epochs
     steps = examples // BATCH
     train_threshold = None if options.free else THRESHOLD
-    model = build(net, kl, examples, train_threshold)
+    model = build(net, kl, examples, train_threshold, options.caffe)
     model.compile(
         keras.optimizers.Adam(1e-3, epsilon=1e-8 / examples),
         "sparse_categorical_crossentropy",
@@ -263,6 +271,7 @@ def train(
         ),
         "epochs": epochs,
         "train_threshold": train_threshold,
+        "caffe": options.caffe,
         "decay_from": options.decay_from,
         "seed": options.seed,
         "milliseconds_per_step": round(1e3 * seconds / steps_here, 3),
@@ -356,6 +365,11 @@ def main() -> None:
         "--free",
         action="store_true",
         help="train the means of weights above the threshold, too",
+    )
+    parser.add_argument(
+        "--caffe",
+        action="store_true",
+        help="no activation behind convolutions",
     )
     parser.add_argument(
         "--backup",
