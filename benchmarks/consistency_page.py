@@ -6,15 +6,13 @@ python benchmarks/consistency_page.py --check    # fail if out of date
 """
 
 import json
-import pathlib
 import sys
 from typing import Any
 
-from gpu_page import replaced
+import pages
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "consistency.md"
-RESULTS = ROOT / "benchmarks" / "results" / "baldi.json"
+PAGE = pages.DOCS / "consistency.md"
+RESULTS = pages.RESULTS / "baldi.json"
 EPOCHS = 100  # of the publication
 
 
@@ -83,13 +81,8 @@ TABLES = {"layers": layers, "formulas": formulas, "cost": cost}
 def main() -> int:
     """Rewrites or checks the page."""
     result = json.loads(RESULTS.read_text())["sigmoid"]
-    text = new = PAGE.read_text("utf-8")
-    for name, table in TABLES.items():
-        new = replaced(new, name, table(result))
-    if "--check" in sys.argv[1:]:
-        return int(new != text)
-    PAGE.write_text(new, "utf-8")
-    return 0
+    tables = {name: table(result) for name, table in TABLES.items()}
+    return pages.write_or_check(PAGE, tables, "--check" in sys.argv[1:])
 
 
 if __name__ == "__main__":

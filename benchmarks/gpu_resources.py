@@ -19,7 +19,7 @@ import tempfile
 from typing import Any
 
 import gpu_code
-import gpu_page
+import pages
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "gpu_resources.json"
 WARP = 32
@@ -205,9 +205,8 @@ def main() -> int:
             return 0
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     results = json.loads(RESULTS.read_text("utf-8"))
-    return gpu_page.write_or_check(
-        "resources", table(results), check=chosen.check
-    )
+    tables = {"resources": table(results)}
+    return pages.write_or_check(pages.DOCS / "gpu.md", tables, chosen.check)
 
 
 if __name__ == "__main__":

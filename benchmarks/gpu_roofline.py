@@ -37,7 +37,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-import gpu_page
+import pages
 
 HERE = pathlib.Path(__file__).parent
 RESULTS = HERE / "results" / "gpu_roofline.json"
@@ -405,7 +405,8 @@ def main() -> int:
         text = json.dumps(expectation(), indent=1)
         RESULTS.write_text(text + "\n", "utf-8")
     results = json.loads(RESULTS.read_text("utf-8"))
-    return gpu_page.write_or_check("roofline", tables(results), check=check)
+    made = {"roofline": tables(results)}
+    return pages.write_or_check(pages.DOCS / "gpu.md", made, check)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,12 @@ python benchmarks/learned_dropout_page.py --check    # fail if out of date
 """
 
 import json
-import pathlib
 import sys
 
-from gpu_page import replaced
+import pages
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "learned_dropout.md"
-RESULTS = ROOT / "benchmarks" / "results"
+PAGE = pages.DOCS / "learned_dropout.md"
+RESULTS = pages.RESULTS
 
 
 def concrete() -> str:
@@ -94,13 +92,8 @@ TABLES = {"concrete": concrete, "sparse": sparse}
 
 def main() -> int:
     """Rewrites or checks the page."""
-    text = new = PAGE.read_text("utf-8")
-    for name, table in TABLES.items():
-        new = replaced(new, name, table())
-    if "--check" in sys.argv[1:]:
-        return int(new != text)
-    PAGE.write_text(new, "utf-8")
-    return 0
+    tables = {name: table() for name, table in TABLES.items()}
+    return pages.write_or_check(PAGE, tables, "--check" in sys.argv[1:])
 
 
 if __name__ == "__main__":

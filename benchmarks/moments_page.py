@@ -6,15 +6,13 @@ python benchmarks/moments_page.py --check    # fail if out of date
 """
 
 import json
-import pathlib
 import sys
 from typing import Any
 
-from gpu_page import replaced
+import pages
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "moments.md"
-RESULTS = ROOT / "benchmarks" / "results" / "moments.json"
+PAGE = pages.DOCS / "moments.md"
+RESULTS = pages.RESULTS / "moments.json"
 COVARIANCES = ("diagonal", "full")
 
 
@@ -130,13 +128,8 @@ TABLES = {
 def main() -> int:
     """Rewrites or checks the page."""
     results = json.loads(RESULTS.read_text())
-    text = new = PAGE.read_text("utf-8")
-    for name, table in TABLES.items():
-        new = replaced(new, name, table(results))
-    if "--check" in sys.argv[1:]:
-        return int(new != text)
-    PAGE.write_text(new, "utf-8")
-    return 0
+    tables = {name: table(results) for name, table in TABLES.items()}
+    return pages.write_or_check(PAGE, tables, "--check" in sys.argv[1:])
 
 
 if __name__ == "__main__":

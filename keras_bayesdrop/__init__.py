@@ -3,7 +3,7 @@
 
 # Before TensorFlow is imported: if this process is the command, help and
 # usage errors end it at once.
-import keras_bayesdrop.cli.start  # noqa: F401
+import keras_bayesdrop._command  # noqa: F401
 from keras_bayesdrop import analytic as analytic
 from keras_bayesdrop import calibrate as calibrate
 from keras_bayesdrop import callbacks as callbacks

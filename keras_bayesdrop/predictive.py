@@ -108,7 +108,7 @@ class Predictive:
         """Brings the arrays into form and checks that they fit together."""
         check_task(self.task)
         put = object.__setattr__
-        for name in _ROW_AXES:
+        for name in ROW_AXES:
             if getattr(self, name) is not None:
                 array = as_numbers(name, getattr(self, name))
                 if name not in _COUNTS:
@@ -135,7 +135,7 @@ class Predictive:
         index = _row_index(rows, len(self))
         changes: dict[str, Any] = {
             name: getattr(self, name)[(slice(None),) * axis + (index,)]
-            for name, axis in _ROW_AXES.items()
+            for name, axis in ROW_AXES.items()
             if getattr(self, name) is not None
         }
         stats = dataclasses.replace(self.stats, num_rows=len(changes["mean"]))
@@ -529,7 +529,7 @@ class Predictive:
         """
         arrays = {
             name: getattr(self, name)
-            for name in _ROW_AXES
+            for name in ROW_AXES
             if getattr(self, name) is not None
         }
         meta = {
@@ -670,7 +670,7 @@ class Predictive:
 
 
 # For each array the axis of its rows; also the arrays that a file holds.
-_ROW_AXES = {
+ROW_AXES = {
     "mean": 0,
     "variance": 0,
     "samples": 1,

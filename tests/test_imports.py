@@ -21,7 +21,7 @@ ROWS = (
     | {"_noise_precision", "_progress", "_sketch", "_table", "_arrays"}
     | {"_labels", "_mixture", "_sparse_source", "_stats", "_predictive_checks"}
     | {"_predictive_file", "_build_info", "_library", "_sample_weights"}
-    | {"_residual_source", "_maximise"},
+    | {"_residual_source", "_maximise", "_command"},
     {"noise", "priors", "weight_priors", "_scale_source"},
     {"_draws", "experimental", "layers", "losses", "regularizers"},
     {"sites"},
@@ -46,8 +46,12 @@ RANK = {module: rank for rank, row in enumerate(ROWS) for module in row}
 # Only the package's `__init__` imports these.
 ENTRY_POINTS = {"callbacks", "training", "__main__"}
 
-# Methods that only pass on to what is below, and import it when called.
-LATE = {("predictive", "decisions"), ("predictive", "plots")}
+# Functions that only pass on to what is below, and import it when called.
+LATE = {
+    ("_command", "cli"),
+    ("predictive", "decisions"),
+    ("predictive", "plots"),
+}
 
 # Slow to import, or not installed with the package: imported where used.
 LAZY = ("matplotlib", "pandas", "scipy", "sklearn", "tensorflow_probability")

@@ -2,38 +2,25 @@
 """The table of `docs/uci.md`, from the committed results."""
 
 import json
-import pathlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_page import replaced
+import pages
 
 from uci.data import FILES
 from uci.published import LOG_LIKELIHOOD
 from uci.published import RMSE
 from uci.published import SAMPLE_ABSOLUTE_ERROR
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "uci.md"
-RESULTS = ROOT / "benchmarks" / "results" / "uci.json"
+PAGE = pages.DOCS / "uci.md"
+RESULTS = pages.RESULTS / "uci.json"
 
 
 def write_or_check(check: bool) -> int:
     """Rewrites the page, or checks it; returns an exit code."""
-    text = PAGE.read_text("utf-8")
     results = json.loads(RESULTS.read_text("utf-8"))
-    new = replaced(text, "uci", "\n".join(lines(results)))
-    if check:
-        if new != text:
-            print(
-                f"{PAGE} is out of date. Run: python benchmarks/bench_uci.py "
-                "--page",
-                file=sys.stderr,
-            )
-        return int(new != text)
-    PAGE.write_text(new, "utf-8")
-    return 0
+    tables = {"uci": "\n".join(lines(results))}
+    return pages.write_or_check(PAGE, tables, check)
 
 
 def lines(results: dict[str, Any]) -> Iterator[str]:

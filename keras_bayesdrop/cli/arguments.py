@@ -9,7 +9,6 @@ import argparse
 import math
 from collections.abc import Callable
 
-PROGRAM = "keras-bayesdrop"
 ENGINES = ("auto", "fused", "reference")
 MASKS = ("shared", "independent")
 METHODS = ("sampling", "moments", "rao_blackwell")

@@ -11,8 +11,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from keras_bayesdrop._command import PROGRAM
 from keras_bayesdrop.cli import library_talk
-from keras_bayesdrop.cli.arguments import PROGRAM
 from keras_bayesdrop.cli.parser import parse
 from keras_bayesdrop.cli.problems import first_line
 from keras_bayesdrop.cli.quiet import quiet
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         # Until here an interrupt ended the process; now it may have to clean
-        # up (see `start`).
+        # up (see `_command`).
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with quiet(options.debug):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from keras_bayesdrop.cli.arguments import PROGRAM
+from keras_bayesdrop._command import PROGRAM
 from keras_bayesdrop.errors import BayesdropWarning
 
 _LOGGERS = ("absl", "tensorflow")

@@ -15,6 +15,7 @@ from keras_bayesdrop._validate import check_int
 from keras_bayesdrop._validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
+from keras_bayesdrop.predictive import ROW_AXES
 from keras_bayesdrop.predictive import Predictive
 
 # Attributes of a `Predictive` that say how unsure it is, and their texts.
@@ -30,13 +31,7 @@ QUANTITIES = {
 }
 # Arrays with an entry for each output, and the axis of their rows.
 _OF_OUTPUTS = {
-    "mean": 0,
-    "variance": 0,
-    "samples": 1,
-    "quantile_values": 1,
-    "mean_entropy": 0,
-    "vote_counts": 0,
-    "sampled_variance": 0,
+    name: axis for name, axis in ROW_AXES.items() if name != "num_samples_used"
 }
 
 

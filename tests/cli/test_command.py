@@ -15,12 +15,12 @@ from keras_bayesdrop import _progress
 from keras_bayesdrop import _tasks
 from keras_bayesdrop import predict as library_predict
 from keras_bayesdrop import views
+from keras_bayesdrop._command import is_command
 from keras_bayesdrop.cli import arguments
 from keras_bayesdrop.cli import bench
 from keras_bayesdrop.cli import bench_cases
 from keras_bayesdrop.cli import library_talk
 from keras_bayesdrop.cli import main
-from keras_bayesdrop.cli.start import is_command
 from keras_bayesdrop.engines import select
 from keras_bayesdrop.errors import EngineUnavailableError
 from tests.cli import files
@@ -363,7 +363,7 @@ def start(*given):
         "sys.argv = ['keras-bayesdrop', *sys.argv[2:]]\n"
         "heavy = {'keras', 'tensorflow'}\n"
         "try:\n"
-        "    import keras_bayesdrop.cli.start\n"
+        "    import keras_bayesdrop._command\n"
         "    import os\n"
         "    os.write(2, b'talk')\n"
         "    sys.stderr.write('ours')\n"
@@ -459,5 +459,20 @@ def test_help_comes_before_tensorflow():
     )
     assert "predict" in done.stdout
     imported = done.stderr
-    assert "keras_bayesdrop.cli.start" in imported
+    assert "keras_bayesdrop._command" in imported
     assert "tensorflow" not in imported
+
+
+def test_the_library_does_not_import_the_command():
+    program = (
+        "import sys, keras_bayesdrop\n"
+        "print([m for m in sys.modules if m.startswith('keras_bayesdrop.cli')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == "[]\n"

@@ -4,8 +4,8 @@
 The package imports TensorFlow, which takes seconds and talks while it starts.
 If this process is the command, its arguments are parsed first, so that help
 and usage errors end it at once, and TensorFlow is asked to be silent. Any other
-process is left alone. The package's `__init__` imports this file before all
-others.
+process is left alone, and imports nothing of the command. The package's
+`__init__` imports this file before all others.
 """
 
 import os
@@ -14,10 +14,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from keras_bayesdrop.cli import library_talk
-from keras_bayesdrop.cli.arguments import PROGRAM
-from keras_bayesdrop.cli.parser import parse
-
+PROGRAM = "keras-bayesdrop"
 _MODULE = "keras_bayesdrop"
 
 
@@ -41,6 +38,9 @@ def start() -> None:
     """Parses the arguments and quietens TensorFlow, if this is the command."""
     if not is_command(sys.argv, sys.orig_argv):
         return
+    from keras_bayesdrop.cli import library_talk
+    from keras_bayesdrop.cli.parser import parse
+
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # Nothing has been written yet: an interrupt may simply end us.
