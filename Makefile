@@ -10,9 +10,12 @@ OLDEST_VENV ?= .venv-oldest
 DOCS_VENV ?= .venv-docs
 RAY_VENV ?= .venv-ray
 PYTEST_ARGS ?=
+# Processes of a test run, about 1 GB each. A file's tests stay together.
+WORKERS ?= 2
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 BIN := $(VENV)/bin
+PYTEST := -m pytest -n $(WORKERS) --dist loadfile
 OLDEST_BIN := $(OLDEST_VENV)/bin
 # Errors are shown; progress and warnings are not.
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check --no-input
@@ -55,10 +58,10 @@ test-cpp: $(VENV)/.installed  ## Build and run the C++ tests.
 	done
 
 test: $(VENV)/.installed test-cpp  ## Run the tests on the newest versions.
-	@$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	@$(BIN)/python $(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 test-pure: $(VENV)/.installed  ## Run the same tests without the op library.
-	@KBD_LIBRARY=off $(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	@KBD_LIBRARY=off $(BIN)/python $(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed  ## Run only the slow tests.
 	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
@@ -70,7 +73,7 @@ test-gpu: $(VENV)/.installed  ## Build, test and time the GPU kernels, on a GPU.
 	@$(BIN)/python benchmarks/gpu_check.py
 
 test-oldest: $(OLDEST_VENV)/.installed  ## Run the tests on the oldest versions.
-	@$(OLDEST_BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	@$(OLDEST_BIN)/python $(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 # Ray is large and serves one example: it has an environment of its own.
 test-ray: $(RAY_VENV)/.installed  ## Run the example of Ray Data.
