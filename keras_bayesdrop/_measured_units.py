@@ -19,7 +19,7 @@ from keras_bayesdrop._arrays import Array
 from keras_bayesdrop._arrays import as_floating
 from keras_bayesdrop._geometry import rows_per_batch
 from keras_bayesdrop._progress import Progress
-from keras_bayesdrop._run import Request
+from keras_bayesdrop._request import Request
 from keras_bayesdrop._run import Run
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.errors import BayesdropError

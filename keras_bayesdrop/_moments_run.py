@@ -20,7 +20,7 @@ import tensorflow as tf
 from keras_bayesdrop import _data
 from keras_bayesdrop import _keras
 from keras_bayesdrop._progress import Progress
-from keras_bayesdrop._run import Request
+from keras_bayesdrop._request import Request
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
 from keras_bayesdrop.analytic.joint import FEW

@@ -30,7 +30,7 @@ from keras_bayesdrop._geometry import choose_geometry
 from keras_bayesdrop._moments_run import covariance_rows
 from keras_bayesdrop._moments_run import is_narrow
 from keras_bayesdrop._moments_run import read_output
-from keras_bayesdrop._run import Request
+from keras_bayesdrop._request import Request
 from keras_bayesdrop._run import Run
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop.analytic.propagate import Pass

@@ -26,14 +26,12 @@ from keras_bayesdrop._collect import join
 from keras_bayesdrop._geometry import Geometry
 from keras_bayesdrop._geometry import choose_geometry
 from keras_bayesdrop._progress import Progress
-from keras_bayesdrop._replicas import Replicas
-from keras_bayesdrop._rng import SAMPLES_PER_BLOCK
+from keras_bayesdrop._request import Request
 from keras_bayesdrop._rng import seed_to_key
 from keras_bayesdrop._sampler import Sampler
 from keras_bayesdrop._sampler import sampler_for
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
-from keras_bayesdrop._tolerance import Tolerance
 from keras_bayesdrop._tolerance import checkpoints
 from keras_bayesdrop._tolerance import spans
 from keras_bayesdrop._workers import gather_rows
@@ -45,45 +43,6 @@ from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import Stats
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """What was asked for, checked."""
-
-    num_samples: int
-    batch_size: int | None
-    shared: bool
-    seed: int
-    quantiles: tuple[float, ...] | None
-    return_samples: bool
-    noise_precision: float | None
-    tolerance: Tolerance | None = None
-    first_row: int = 0
-    replicas: Replicas | None = None
-
-    @property
-    def num_replicas(self) -> int:
-        """Devices of all workers."""
-        return 1 if self.replicas is None else self.replicas.number
-
-    @property
-    def num_devices(self) -> int:
-        """Devices of this process that share a step."""
-        return 1 if self.replicas is None else len(self.replicas.devices)
-
-    @property
-    def workers(self) -> Replicas | None:
-        """The replicas, if they are of several processes."""
-        several = self.replicas is not None and self.replicas.num_workers > 1
-        return self.replicas if several else None
-
-    @property
-    def samples_at_once(self) -> int:
-        """Samples after which rows may stop, so most that a step needs."""
-        if self.tolerance is None:
-            return self.num_samples
-        return min(self.num_samples, SAMPLES_PER_BLOCK)
 
 
 class Piece(NamedTuple):

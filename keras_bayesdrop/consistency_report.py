@@ -10,7 +10,7 @@ from keras_bayesdrop._consistency import Consistency as Consistency
 from keras_bayesdrop._consistency import LayerConsistency as LayerConsistency
 from keras_bayesdrop._measured_units import find_units
 from keras_bayesdrop._measured_units import measure_units
-from keras_bayesdrop._run import Request
+from keras_bayesdrop._request import Request
 from keras_bayesdrop._validate import check_int
 from keras_bayesdrop._validate import check_positive
 from keras_bayesdrop._validate import check_positive_int

@@ -24,7 +24,7 @@ from keras_bayesdrop._partial_run import PartialRun
 from keras_bayesdrop._partial_run import part_to_sample
 from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._replicas import replicas_of
-from keras_bayesdrop._run import Request
+from keras_bayesdrop._request import Request
 from keras_bayesdrop._run import Run
 from keras_bayesdrop._tasks import TASKS
 from keras_bayesdrop._tolerance import Tolerance

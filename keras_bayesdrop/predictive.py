@@ -27,6 +27,8 @@ from keras_bayesdrop._arrays import Array
 from keras_bayesdrop._arrays import Float64Array
 from keras_bayesdrop._arrays import as_floating
 from keras_bayesdrop._arrays import as_numbers
+from keras_bayesdrop._entropy import count_votes
+from keras_bayesdrop._entropy import entropy_of
 from keras_bayesdrop._labels import label_probabilities
 from keras_bayesdrop._labels import regression_targets
 from keras_bayesdrop._labels import sum_per_row
@@ -273,7 +275,7 @@ class Predictive:
         For binary, the Bernoulli entropy of each output.
         """
         self._need_probabilities("predictive_entropy")
-        return self._float(_entropy(self.mean, self.task))
+        return self._float(entropy_of(self.mean, self.task))
 
     @property
     def expected_entropy(self) -> Array:
@@ -296,7 +298,7 @@ class Predictive:
         as zero. With float32 probabilities it is good to about 1e-7 nats.
         """
         self._need_probabilities("mutual_information")
-        whole = _entropy(self.mean, self.task)
+        whole = entropy_of(self.mean, self.task)
         part = self._expected_entropy("mutual_information")
         return self._float(np.maximum(whole - part, 0.0))
 
@@ -313,7 +315,7 @@ class Predictive:
         votes = self.vote_counts
         if votes is None:
             samples = self._need_samples("variation_ratio")
-            votes = _count_votes(samples, self.task)
+            votes = count_votes(samples, self.task)
         if self.task == "binary":
             total = self._counts(votes.ndim)
             favourite = np.maximum(votes, total - votes)
@@ -605,7 +607,7 @@ class Predictive:
         samples = self._need_samples(name)
         entropy = np.zeros(())
         for sample in samples:
-            entropy = entropy + _entropy(sample, self.task)
+            entropy = entropy + entropy_of(sample, self.task)
         return entropy / len(samples)
 
     def _stored_quantile(self, q: float) -> Array | None:
@@ -682,29 +684,6 @@ ROW_AXES = {
 }
 # Those of them that hold whole numbers.
 _COUNTS = ("vote_counts", "num_samples_used")
-
-
-def _entropy(probabilities: Array, task: str) -> Float64Array:
-    """Entropy in nats, with `0 * log(0) = 0`."""
-    p = np.clip(probabilities.astype(np.float64), 0.0, 1.0)
-    if task == "binary":
-        return _minus_p_log_p(p) + _minus_p_log_p(1.0 - p)
-    return np.asarray(_minus_p_log_p(p).sum(axis=-1))
-
-
-def _minus_p_log_p(p: Float64Array) -> Float64Array:
-    return -p * np.log(np.where(p > 0, p, 1.0))
-
-
-def _count_votes(samples: Array, task: str) -> npt.NDArray[Any]:
-    """How many samples vote for each class (binary: for the class 1)."""
-    if task == "binary":
-        return np.asarray(np.sum(samples >= 0.5, axis=0))
-    classes = samples.shape[-1]
-    votes = np.argmax(samples, axis=-1).reshape(len(samples), -1)
-    cells = votes + classes * np.arange(votes.shape[1])  # [T, labels]
-    counts = np.bincount(cells.ravel(), minlength=classes * votes.shape[1])
-    return counts.reshape(samples.shape[1:])
 
 
 def _row_index(rows: Rows, length: int) -> slice | npt.NDArray[Any]:

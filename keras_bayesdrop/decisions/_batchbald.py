@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._entropy import x_log_x
 
 # Numbers in the largest array: 32 MB.
 _BLOCK = 2**22
@@ -59,7 +60,7 @@ def batchbald(
     Returns:
         The rows, and the information that each adds.
     """
-    noise = -_x_log_x(p).sum(axis=-1).mean(axis=0)  # [rows]
+    noise = -x_log_x(p).sum(axis=-1).mean(axis=0)  # [rows]
     known = _none(len(p))
     chosen: list[int] = []
     gains: list[float] = []
@@ -84,7 +85,7 @@ def joint_entropies(p: Float64Array, known: Configurations) -> Float64Array:
     for begin in range(0, rows, size):
         some = p[:, begin : begin + size]
         q = known.products @ some.reshape(samples, -1) / samples
-        plain = known.weights @ _x_log_x(q)
+        plain = known.weights @ x_log_x(q)
         scaled = (known.weights * known.scale) @ q
         by_class = (plain + scaled).reshape(-1, classes)
         result[begin : begin + size] = -by_class.sum(axis=1)
@@ -147,7 +148,3 @@ def _draw(
     uniform = generator.uniform(size=(len(p), 1))
     below = np.cumsum(p, axis=1)[:, :-1] <= uniform
     return np.asarray(below.sum(axis=1))
-
-
-def _x_log_x(x: Float64Array) -> Float64Array:
-    return x * np.log(np.where(x > 0, x, 1.0))

@@ -4,6 +4,7 @@
 import numpy as np
 
 from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._entropy import x_log_x
 
 # Numbers in the largest array: 32 MB.
 _BLOCK = 2**22
@@ -26,13 +27,13 @@ def epig_classes(pool: Float64Array, targets: Float64Array) -> Float64Array:
     samples, rows, classes = pool.shape
     there = targets.reshape(samples, -1)
     # Entropies of single labels, and of pairs: I = H + H' - H(joint).
-    single = _entropy_terms(pool.mean(axis=0)).sum(axis=-1)  # [rows]
-    other = _entropy_terms(targets.mean(axis=0)).sum(axis=-1).mean()
+    single = -x_log_x(pool.mean(axis=0)).sum(axis=-1)  # [rows]
+    other = -x_log_x(targets.mean(axis=0)).sum(axis=-1).mean()
     result = np.empty(rows)
     size = max(1, _BLOCK // (classes * there.shape[1]))
     for begin in range(0, rows, size):
         here = pool[:, begin : begin + size].reshape(samples, -1)
-        pairs = _entropy_terms(here.T @ there / samples).sum(axis=1)
+        pairs = -x_log_x(here.T @ there / samples).sum(axis=1)
         joint = pairs.reshape(-1, classes).sum(axis=1) / targets.shape[1]
         some = slice(begin, begin + size)
         result[some] = single[some] + other - joint
@@ -69,7 +70,3 @@ def epig_normal(
             gain = -0.5 * np.log1p(-square)
             result[begin : begin + size] += gain.mean(axis=1)
     return result
-
-
-def _entropy_terms(p: Float64Array) -> Float64Array:
-    return -p * np.log(np.where(p > 0, p, 1.0))
