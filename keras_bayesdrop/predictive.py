@@ -60,10 +60,14 @@ class Predictive:
         variance = sum{ (y[t] - mean)**2 : t } / (T - 1)
 
     Quantities are computed in float64 and returned in the type of `mean`.
-    Rows are selected by indexing, `len` counts them:
+    Rows are selected by indexing, and `len` counts them.
 
-        p = predict_with_uncertainty(model, x, num_samples=100)
-        unsure = p[p.mutual_information > 0.1]
+    Example:
+    ```python
+    p = keras_bayesdrop.predict_with_uncertainty(model, x, num_samples=100)
+    unsure = p[p.mutual_information > 0.1]
+    len(unsure), unsure.mean, unsure.std
+    ```
 
     Args:
         task: `"regression"`, `"classification"` (probabilities on the last

@@ -41,7 +41,7 @@ class GaussianNLL(Likelihood):
     ```python
     loss = keras_bayesdrop.losses.GaussianNLL(noise_precision=4.0)
     model.compile("adam", loss)
-    loss.log_prob([[1.0]], [[0.5]])  # [-0.7257914], scale 1 / sqrt(4)
+    loss.log_prob([[1.0]], [[0.5]])  # [-0.7258], scale 1 / sqrt(4)
     ```
     """
 

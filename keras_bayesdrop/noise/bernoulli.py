@@ -34,6 +34,13 @@ class Bernoulli(Multiplicative):
 
     Attributes:
         rate: Float in `[0, 1]`. At 1 everything is dropped.
+
+    Example:
+    ```python
+    noise = keras_bayesdrop.noise.Bernoulli(0.25)
+    noise.variance  # 0.1875
+    keras_bayesdrop.layers.MCDropout(noise=noise).rate  # 0.25
+    ```
     """
 
     rate: float

@@ -42,6 +42,13 @@ class Beta(Multiplicative):
         concentration1: Positive float `a`. Defaults to `0.5`.
         concentration0: Positive float `b`. Defaults to `0.5`.
 
+    Example:
+    ```python
+    noise = keras_bayesdrop.noise.Beta(2.0, 1.0)
+    noise.mean  # 0.6667
+    layer = keras_bayesdrop.layers.MCDropout(noise=noise)
+    ```
+
     References:
         - Liu et al., 2019, "Beta-Dropout: a Unified Dropout", IEEE Access.
     """

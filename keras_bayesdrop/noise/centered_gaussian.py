@@ -35,6 +35,12 @@ class CenteredGaussian(Multiplicative):
 
     Attributes:
         scale: Positive float. Standard deviation. Defaults to `1.0`.
+
+    Example:
+    ```python
+    noise = keras_bayesdrop.noise.CenteredGaussian()
+    noise.marginal_prior().log_prob(1.0)  # -2.0098
+    ```
     """
 
     scale: float = 1.0

@@ -37,6 +37,13 @@ class Gaussian(Multiplicative):
 
     Attributes:
         rate: Float in `[0, 1)`.
+
+    Example:
+    ```python
+    noise = keras_bayesdrop.noise.Gaussian(0.2)
+    noise.variance  # 0.25
+    layer = keras_bayesdrop.layers.MCDropout(noise=noise)
+    ```
     """
 
     rate: float

@@ -34,6 +34,13 @@ class HalfCauchy(Multiplicative):
 
     Attributes:
         scale: Positive float. Median. Defaults to `1.0`.
+
+    Example:
+    ```python
+    noise = keras_bayesdrop.noise.HalfCauchy()
+    noise.marginal_prior().log_prob([0.01, 1.0, 100.0])
+    layer = keras_bayesdrop.layers.MCDropout(noise=noise)
+    ```
     """
 
     scale: float = 1.0

@@ -40,6 +40,14 @@ class InverseNakagami(Multiplicative):
         concentration: Positive float `a`, at least 0.01. The larger, the less
             the noise varies. Defaults to `3.0`.
         scale: Positive float `b`, in units of `xi^2`. Defaults to `3.0`.
+
+    Example:
+    ```python
+    noise = keras_bayesdrop.noise.InverseNakagami(3.0, 3.0)
+    noise.mean  # 1.1512
+    noise.marginal_prior().log_prob(1.0)  # -1.4999, 6 degrees of freedom
+    layer = keras_bayesdrop.layers.MCDropout(noise=noise)
+    ```
     """
 
     concentration: float = 3.0

@@ -36,6 +36,13 @@ class LogNormal(Multiplicative):
         scale: Positive float. Standard deviation of the logarithm. Defaults
             to `0.5`.
 
+    Example:
+    ```python
+    noise = keras_bayesdrop.noise.LogNormal(scale=0.5)
+    noise.mean  # 1.1331
+    layer = keras_bayesdrop.layers.MCDropout(noise=noise)
+    ```
+
     References:
         - [Achille and Soatto, 2018](https://arxiv.org/abs/1611.01353).
     """

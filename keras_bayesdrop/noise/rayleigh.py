@@ -32,6 +32,13 @@ class Rayleigh(Multiplicative):
 
     Attributes:
         scale: Positive float. Defaults to `1.0`.
+
+    Example:
+    ```python
+    noise = keras_bayesdrop.noise.Rayleigh()
+    noise.marginal_prior().log_prob(1.0)  # -1.6931, that of Laplace(0, 1)
+    layer = keras_bayesdrop.layers.MCDropout(noise=noise)
+    ```
     """
 
     scale: float = 1.0

@@ -34,6 +34,13 @@ class Uniform(Multiplicative):
         low: Float. Defaults to `0.0`.
         high: Float above `low`. Defaults to `1.0`.
 
+    Example:
+    ```python
+    noise = keras_bayesdrop.noise.Uniform(0.5, 1.5)
+    noise.variance  # 0.0833
+    layer = keras_bayesdrop.layers.MCDropout(noise=noise)
+    ```
+
     References:
         - [Shen et al., 2018](https://arxiv.org/abs/1911.12675).
     """
