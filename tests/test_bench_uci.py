@@ -378,5 +378,27 @@ class TestCommand:
         assert list(tmp_path.iterdir()) == []
 
 
+def test_fewer_epochs_stand_beside_what_was_published():
+    score = {"mean": 0.1, "standard_error": 0.01}
+    run = {
+        **{name: score for name in ("rmse", "log_likelihood")},
+        "sample_absolute_error": score,
+        "seconds": 1.0,
+        "cpu_seconds": 1.0,
+    }
+    _, _, whole, short, other = page.lines(
+        {
+            "kin8nm": {
+                "ard": run,
+                "ard, epochs=450": run,
+                "ard, seed=2": run,
+            }
+        }
+    )
+    assert "| 0.0660 ± 0.0100 |" in whole
+    assert short == whole.replace("| ard |", "| ard, epochs=450 |")
+    assert "0.0660" not in other
+
+
 def test_page_is_up_to_date():
     assert page.write_or_check(check=True) == 0
