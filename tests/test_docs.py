@@ -3,6 +3,7 @@
 
 import pathlib
 import re
+import struct
 
 import keras
 import numpy as np
@@ -18,6 +19,11 @@ from tests.pages import text_of
 TESTS = pathlib.Path(__file__).resolve().parent
 NAVIGATION = (TESTS.parent / "mkdocs.yml").read_text("utf-8")
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
+PICTURES = [
+    (page, path)
+    for page in PAGES
+    for path in re.findall(r"!\[.+?\]\((.*?)\)", text_of(page))
+]
 
 
 def test_every_page_is_in_the_navigation_and_the_index():
@@ -39,6 +45,17 @@ def test_links_and_pictures_are_there(page):
     for target in targets:
         if not target.startswith("https://"):
             assert (DOCS / target).is_file(), target
+
+
+@pytest.mark.parametrize(("page", "path"), PICTURES)
+def test_pictures_are_legible_and_small(page, path):
+    data = (DOCS / path).read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(data) < 250_000
+    width, height = struct.unpack(">II", data[16:24])
+    # A column of a web page is some 900 dots wide; some screens show two
+    # for each.
+    assert 600 <= width <= 1800 and 400 <= height
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)])
