@@ -38,8 +38,8 @@ def lines(results: dict[str, Any]) -> Iterator[str]:
 
 def _row(name: str, label: str, run: dict[str, Any]) -> str:
     cells = [name, label]
-    # Fewer epochs stand beside what was published for all of them.
-    published_as = re.sub(r", epochs=\d+", "", label)
+    # Another seed, or fewer epochs, stands beside what was published.
+    published_as = re.sub(r", (seed|epochs)=\d+", "", label)
     for score, published in (
         ("rmse", RMSE),
         ("log_likelihood", LOG_LIKELIHOOD),
