@@ -50,15 +50,15 @@ class QuantileSketch:
     1.1 % at 20,000 samples and 2.3 % at 200,000; the largest errors observed
     are 0.5 % and 0.6 %.
 
+    Args:
+        capacity: Int, at least 32. Number of values kept per element, stored
+            as float32.
+
     Example:
         >>> sketch = QuantileSketch()
         >>> sketch.update(np.array([[1.0], [2.0], [4.0]]))
         >>> sketch.quantile(0.5)
         array([2.], dtype=float32)
-
-    Args:
-        capacity: Int, at least 32. Number of values kept per element, stored
-            as float32.
 
     References:
         - [Karnin, Lang and Liberty, 2016](https://arxiv.org/abs/1603.05346).

@@ -62,13 +62,6 @@ class Predictive:
     Quantities are computed in float64 and returned in the type of `mean`.
     Rows are selected by indexing, and `len` counts them.
 
-    Example:
-    ```python
-    p = keras_bayesdrop.predict_with_uncertainty(model, x, num_samples=100)
-    unsure = p[p.mutual_information > 0.1]
-    len(unsure), unsure.mean, unsure.std
-    ```
-
     Args:
         task: `"regression"`, `"classification"` (probabilities on the last
             axis) or `"binary"` (one probability per output).
@@ -92,6 +85,13 @@ class Predictive:
         num_samples_used: Integers `[rows]`: the number `T` of samples of each
             row, if it differs between rows (a prediction with a tolerance).
             `None` if it is `stats.num_samples` for all.
+
+    Example:
+    ```python
+    p = keras_bayesdrop.predict_with_uncertainty(model, x, num_samples=100)
+    unsure = p[p.mutual_information > 0.1]
+    len(unsure), unsure.mean, unsure.std
+    ```
 
     References:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).

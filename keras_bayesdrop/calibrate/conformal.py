@@ -76,12 +76,6 @@ def conformal(
     wrong, every set has both. With `randomize` a class counts a random share
     of its own probability, nothing ties, and both bounds hold.
 
-    Example:
-    ```python
-    c = keras_bayesdrop.calibrate.conformal(p_val, y_val, level=0.9)
-    lower, upper = c.intervals(p_new)
-    ```
-
     Args:
         prediction: `Predictive` of rows that the model was not trained on.
         y: Their labels or targets, as in `Predictive.log_likelihood`.
@@ -97,6 +91,12 @@ def conformal(
 
     Returns:
         `ConformalIntervals` for a regression, else `ConformalSets`.
+
+    Example:
+    ```python
+    c = keras_bayesdrop.calibrate.conformal(p_val, y_val, level=0.9)
+    lower, upper = c.intervals(p_new)
+    ```
 
     References:
         - [Lei et al., 2018](https://arxiv.org/abs/1604.04173).

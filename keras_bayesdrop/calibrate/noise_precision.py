@@ -35,12 +35,6 @@ def noise_precision(prediction: Predictive, y: npt.ArrayLike) -> float:
     Use rows that the model was not trained on: on training data residuals are
     too small, and the precision too large.
 
-    Example:
-    ```python
-    tau = keras_bayesdrop.calibrate.noise_precision(p_val, y_val)
-    p_new = dataclasses.replace(p_new, noise_precision=tau)
-    ```
-
     Args:
         prediction: `Predictive` of a regression, with samples or by moments.
             Its own `noise_precision` is not used.
@@ -49,6 +43,12 @@ def noise_precision(prediction: Predictive, y: npt.ArrayLike) -> float:
     Returns:
         Positive float `tau`. The noise has the variance `1 / tau`, in the
         squared unit of the targets.
+
+    Example:
+    ```python
+    tau = keras_bayesdrop.calibrate.noise_precision(p_val, y_val)
+    p_new = dataclasses.replace(p_new, noise_precision=tau)
+    ```
 
     References:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).

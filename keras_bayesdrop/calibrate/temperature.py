@@ -117,12 +117,6 @@ def temperature(
     softmax is the sigmoid of the log odds. Use rows that the model was not
     trained on: on its training rows it never looks too sure.
 
-    Example:
-    ```python
-    fit = keras_bayesdrop.calibrate.temperature(p_val, y_val)
-    p_new = fit.apply(p_new)
-    ```
-
     Args:
         prediction: `Predictive`, or an array of probabilities
             `[rows, classes]` or `[rows]`.
@@ -134,6 +128,12 @@ def temperature(
     Returns:
         A `Temperature`, in `(0.018, 55)`. If the best is outside, as for labels
         that are all predicted right or all wrong, it is an error.
+
+    Example:
+    ```python
+    fit = keras_bayesdrop.calibrate.temperature(p_val, y_val)
+    p_new = fit.apply(p_new)
+    ```
 
     References:
         - [Guo et al., 2017](https://arxiv.org/abs/1706.04599).

@@ -15,10 +15,6 @@ def accuracy(prediction: Prediction, labels: npt.ArrayLike) -> float:
 
     For one probability per label, 1 is predicted from 0.5 on.
 
-    Example:
-        >>> accuracy([[0.9, 0.1], [0.4, 0.6]], [0, 0])
-        0.5
-
     Args:
         prediction: `Predictive`, or probabilities `[rows, classes]` or
             `[rows]`.
@@ -27,6 +23,10 @@ def accuracy(prediction: Prediction, labels: npt.ArrayLike) -> float:
 
     Returns:
         Float in `[0, 1]`.
+
+    Example:
+        >>> accuracy([[0.9, 0.1], [0.4, 0.6]], [0, 0])
+        0.5
     """
     _, right = top_label(prediction, labels)
     return float(np.mean(right))

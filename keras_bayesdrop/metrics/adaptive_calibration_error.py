@@ -23,10 +23,6 @@ def adaptive_calibration_error(
     of equal width. Where `R` does not divide the number of labels, or equal
     probabilities share a bin, bins count by their size.
 
-    Example:
-        >>> adaptive_calibration_error([0.25, 0.75], [0, 0], num_bins=2)
-        0.5
-
     Args:
         prediction: `Predictive`, or probabilities `[rows, classes]` or
             `[rows]`.
@@ -36,6 +32,10 @@ def adaptive_calibration_error(
 
     Returns:
         Float in `[0, 1]`; 0 is perfect.
+
+    Example:
+        >>> adaptive_calibration_error([0.25, 0.75], [0, 0], num_bins=2)
+        0.5
 
     References:
         - [Nixon et al., 2019](https://arxiv.org/abs/1904.01685).

@@ -17,10 +17,6 @@ def aurc(uncertainty: npt.ArrayLike, loss: npt.ArrayLike) -> float:
     about the second alone. An uncertainty that tells nothing gets the mean
     loss.
 
-    Example:
-        >>> aurc([0.1, 0.9, 0.5], [0, 1, 0])
-        0.1111111111111111
-
     Args:
         uncertainty: Array `[rows]`, larger where the model is less sure.
         loss: Array `[rows]`: whether the row is predicted wrong, or any other
@@ -28,6 +24,10 @@ def aurc(uncertainty: npt.ArrayLike, loss: npt.ArrayLike) -> float:
 
     Returns:
         Float, in the unit of the loss; less is better.
+
+    Example:
+        >>> aurc([0.1, 0.9, 0.5], [0, 1, 0])
+        0.1111111111111111
 
     References:
         - [Geifman et al., 2019](https://arxiv.org/abs/1805.08206).

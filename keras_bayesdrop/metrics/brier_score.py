@@ -24,10 +24,6 @@ def brier_score(prediction: Prediction, labels: npt.ArrayLike) -> float:
     It is a proper score: being honest is best on average. Unlike the negative
     log-likelihood it stays finite for a label of probability zero.
 
-    Example:
-        >>> brier_score([[0.75, 0.25], [0.5, 0.5]], [0, 1])
-        0.3125
-
     Args:
         prediction: `Predictive`, or probabilities `[rows, classes]` or
             `[rows]`.
@@ -36,6 +32,10 @@ def brier_score(prediction: Prediction, labels: npt.ArrayLike) -> float:
 
     Returns:
         Float; 0 is perfect.
+
+    Example:
+        >>> brier_score([[0.75, 0.25], [0.5, 0.5]], [0, 1])
+        0.3125
 
     References:
         - [Brier, 1950](https://doi.org/10.1175/1520-0493(1950)078%3C0001:VOFEIT%3E2.0.CO;2).

@@ -69,11 +69,6 @@ def calibration_curve(
     samples alone (no `noise_precision`) they leave out the observation noise,
     and are too narrow for data that have any.
 
-    Example:
-        >>> samples = np.linspace(-1.0, 1.0, 101)[:, None] * np.ones(4)
-        >>> calibration_curve(samples, [0.0, 0.3, 0.5, 0.7], [0.4]).observed
-        array([0.5])
-
     Args:
         prediction: `Predictive` of a regression, or samples
             `[T, rows, outputs]`.
@@ -83,6 +78,11 @@ def calibration_curve(
 
     Returns:
         A `CalibrationCurve`.
+
+    Example:
+        >>> samples = np.linspace(-1.0, 1.0, 101)[:, None] * np.ones(4)
+        >>> calibration_curve(samples, [0.0, 0.3, 0.5, 0.7], [0.4]).observed
+        array([0.5])
 
     References:
         - [Kuleshov et al., 2018](https://arxiv.org/abs/1807.00263).

@@ -33,10 +33,6 @@ def classwise_calibration_error(
     is not by `expected_calibration_error`. Also known as the static
     calibration error. Binary: the class 1 only, since the other mirrors it.
 
-    Example:
-        >>> classwise_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1])
-        0.25
-
     Args:
         prediction: `Predictive`, or probabilities `[rows, classes]` or
             `[rows]`.
@@ -48,6 +44,10 @@ def classwise_calibration_error(
 
     Returns:
         Float in `[0, 1]`; 0 is perfect.
+
+    Example:
+        >>> classwise_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1])
+        0.25
 
     References:
         - [Nixon et al., 2019](https://arxiv.org/abs/1904.01685).

@@ -40,10 +40,6 @@ def crps(prediction: Prediction, targets: npt.ArrayLike) -> float:
     and forgives outliers more than the log-likelihood. The fair estimate may
     be below zero for few samples.
 
-    Example:
-        >>> crps([[0.0], [2.0]], [1.0])
-        0.0
-
     Args:
         prediction: `Predictive` of a regression, or samples
             `[T, rows, outputs]`.
@@ -51,6 +47,10 @@ def crps(prediction: Prediction, targets: npt.ArrayLike) -> float:
 
     Returns:
         Float, in the unit of the targets; less is better.
+
+    Example:
+        >>> crps([[0.0], [2.0]], [1.0])
+        0.0
 
     References:
         - [Gneiting and Raftery, 2007](https://doi.org/10.1198/016214506000001437).

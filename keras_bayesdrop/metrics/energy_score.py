@@ -32,10 +32,6 @@ def energy_score(
     every sample gets one draw of noise of variance `1 / tau`, and is then a
     draw of the predictive. Time grows with `T**2`.
 
-    Example:
-        >>> energy_score([[[0.0, 0.0]], [[0.0, 2.0]]], [[0.0, 1.0]])
-        0.0
-
     Args:
         prediction: `Predictive` of a regression with samples, or samples
             `[T, rows, outputs]`.
@@ -45,6 +41,10 @@ def energy_score(
 
     Returns:
         Float, in the unit of the targets; less is better.
+
+    Example:
+        >>> energy_score([[[0.0, 0.0]], [[0.0, 2.0]]], [[0.0, 1.0]])
+        0.0
 
     References:
         - [Gneiting and Raftery, 2007](https://doi.org/10.1198/016214506000001437),

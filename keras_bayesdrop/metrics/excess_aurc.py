@@ -14,10 +14,6 @@ def excess_aurc(uncertainty: npt.ArrayLike, loss: npt.ArrayLike) -> float:
     The loss itself would sort the rows best. So the number says how good the
     uncertainty is, whatever the model's loss.
 
-    Example:
-        >>> excess_aurc([0.1, 0.9, 0.5], [0, 1, 0])
-        0.0
-
     Args:
         uncertainty: Array `[rows]`, larger where the model is less sure.
         loss: Array `[rows]`: whether the row is predicted wrong, or any other
@@ -25,6 +21,10 @@ def excess_aurc(uncertainty: npt.ArrayLike, loss: npt.ArrayLike) -> float:
 
     Returns:
         Float of at least 0, in the unit of the loss; 0 is perfect.
+
+    Example:
+        >>> excess_aurc([0.1, 0.9, 0.5], [0, 1, 0])
+        0.0
 
     References:
         - [Geifman et al., 2019](https://arxiv.org/abs/1805.08206).

@@ -24,10 +24,6 @@ def expected_calibration_error(
     Even a perfect model gets more than 0, by chance, and the more bins the
     more: compare models on the same rows, with the same bins.
 
-    Example:
-        >>> expected_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1])
-        0.25
-
     Args:
         prediction: `Predictive`, or probabilities `[rows, classes]` or
             `[rows]`.
@@ -39,6 +35,10 @@ def expected_calibration_error(
 
     Returns:
         Float in `[0, 1]`; 0 is perfect.
+
+    Example:
+        >>> expected_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1])
+        0.25
 
     References:
         - [Guo et al., 2017](https://arxiv.org/abs/1706.04599).

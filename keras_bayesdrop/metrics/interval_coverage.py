@@ -18,10 +18,6 @@ def interval_coverage(
     Intervals that hold what they promise have a coverage near `level`. Read
     it together with `interval_width`: wide enough intervals cover anything.
 
-    Example:
-        >>> interval_coverage(([0.0, 0.0], [1.0, 1.0]), [0.5, 2.0])
-        0.5
-
     Args:
         prediction: `Predictive` of a regression, or a pair of arrays
             `(lower, upper)`, each `[rows, outputs]`.
@@ -32,6 +28,10 @@ def interval_coverage(
 
     Returns:
         Float in `[0, 1]`.
+
+    Example:
+        >>> interval_coverage(([0.0, 0.0], [1.0, 1.0]), [0.5, 2.0])
+        0.5
 
     References:
         - [Khosravi et al., 2011](https://doi.org/10.1109/TNN.2010.2096824).

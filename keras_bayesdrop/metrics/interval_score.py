@@ -23,10 +23,6 @@ def interval_score(
     It is a proper score: the central interval of the true distribution is
     best on average. Also known as the Winkler score.
 
-    Example:
-        >>> interval_score(([0.0, 0.0], [1.0, 1.0]), [0.5, 2.0], level=0.5)
-        3.0
-
     Args:
         prediction: `Predictive` of a regression, or a pair of arrays
             `(lower, upper)`, each `[rows, outputs]`.
@@ -36,6 +32,10 @@ def interval_score(
 
     Returns:
         Float, in the unit of the targets; less is better.
+
+    Example:
+        >>> interval_score(([0.0, 0.0], [1.0, 1.0]), [0.5, 2.0], level=0.5)
+        3.0
 
     References:
         - [Gneiting and Raftery, 2007](https://doi.org/10.1198/016214506000001437),

@@ -15,10 +15,6 @@ def interval_width(prediction: Intervals, level: float = 0.9) -> float:
     Of two predictions of the same coverage, the one with the narrower
     intervals says more. The targets do not enter.
 
-    Example:
-        >>> interval_width(([0.0, 0.0], [1.0, 3.0]))
-        2.0
-
     Args:
         prediction: `Predictive` of a regression, or a pair of arrays
             `(lower, upper)`, each `[rows, outputs]`.
@@ -28,6 +24,10 @@ def interval_width(prediction: Intervals, level: float = 0.9) -> float:
 
     Returns:
         Float, in the unit of the targets.
+
+    Example:
+        >>> interval_width(([0.0, 0.0], [1.0, 3.0]))
+        2.0
 
     References:
         - [Khosravi et al., 2011](https://doi.org/10.1109/TNN.2010.2096824).

@@ -22,11 +22,6 @@ def miscalibration_area(
     `calibration_curve`). It is what `expected_calibration_error` is for
     classes. It does not see whether intervals are sharp.
 
-    Example:
-        >>> samples = np.linspace(-1.0, 1.0, 101)[:, None] * np.ones(4)
-        >>> miscalibration_area(samples, [5.0, 5.0, 5.0, 5.0])
-        0.495
-
     Args:
         prediction: `Predictive` of a regression, or samples
             `[T, rows, outputs]`.
@@ -36,6 +31,11 @@ def miscalibration_area(
 
     Returns:
         Float in `[0, 0.5]`; 0 is perfect.
+
+    Example:
+        >>> samples = np.linspace(-1.0, 1.0, 101)[:, None] * np.ones(4)
+        >>> miscalibration_area(samples, [5.0, 5.0, 5.0, 5.0])
+        0.495
 
     References:
         - [Chung et al., 2021](https://arxiv.org/abs/2109.10254).

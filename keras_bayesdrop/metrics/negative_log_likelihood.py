@@ -22,10 +22,6 @@ def negative_log_likelihood(
     A row with several labels counts their sum. A label of probability zero
     gives infinity: nothing is cut off.
 
-    Example:
-        >>> negative_log_likelihood([[0.5, 0.5]], [0])
-        0.6931471805599453
-
     Args:
         prediction: `Predictive`, or probabilities `[rows, classes]` or
             `[rows]`. For a regression a `Predictive` with samples and
@@ -35,6 +31,10 @@ def negative_log_likelihood(
 
     Returns:
         Float in nats per row.
+
+    Example:
+        >>> negative_log_likelihood([[0.5, 0.5]], [0])
+        0.6931471805599453
     """
     if isinstance(prediction, Predictive):
         logs = prediction.log_likelihood(labels)

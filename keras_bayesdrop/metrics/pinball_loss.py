@@ -32,10 +32,6 @@ def pinball_loss(
     `Predictive` are those of an observation: with `noise_precision` the noise
     is in them, as in `Predictive.interval`.
 
-    Example:
-        >>> pinball_loss([1.0, 1.0], [2.0, 0.0], q=0.75)
-        0.5
-
     Args:
         prediction: `Predictive` of a regression, or the quantiles
             `[rows, outputs]`; for several levels `[levels, rows, outputs]`.
@@ -45,6 +41,10 @@ def pinball_loss(
 
     Returns:
         Float, in the unit of the targets; less is better.
+
+    Example:
+        >>> pinball_loss([1.0, 1.0], [2.0, 0.0], q=0.75)
+        0.5
 
     References:
         - [Koenker and Bassett, 1978](https://doi.org/10.2307/1913643).

@@ -63,11 +63,6 @@ def reliability(
 
     A calibrated model has both equal, up to chance, in every bin.
 
-    Example:
-        >>> curve = reliability([[0.75, 0.25], [0.75, 0.25]], [0, 1], 4)
-        >>> curve.accuracy[2], curve.confidence[2], curve.count[2]
-        (np.float64(0.5), np.float64(0.75), np.int64(2))
-
     Args:
         prediction: `Predictive`, or probabilities `[rows, classes]` or
             `[rows]`.
@@ -81,6 +76,11 @@ def reliability(
 
     Returns:
         A `Reliability`.
+
+    Example:
+        >>> curve = reliability([[0.75, 0.25], [0.75, 0.25]], [0, 1], 4)
+        >>> curve.accuracy[2], curve.confidence[2], curve.count[2]
+        (np.float64(0.5), np.float64(0.75), np.int64(2))
 
     References:
         - [Guo et al., 2017](https://arxiv.org/abs/1706.04599).

@@ -42,10 +42,6 @@ def risk_coverage(
     mean loss of all of them, which is what a random order gives on average.
     So the curve does not depend on the order in which the rows come.
 
-    Example:
-        >>> risk_coverage([0.1, 0.9, 0.5], [0, 1, 0]).risk
-        array([0.        , 0.        , 0.33333333])
-
     Args:
         uncertainty: Array `[rows]`, larger where the model is less sure:
             `Predictive.predictive_entropy`, or `std` of a regression.
@@ -54,6 +50,10 @@ def risk_coverage(
 
     Returns:
         A `RiskCoverage`.
+
+    Example:
+        >>> risk_coverage([0.1, 0.9, 0.5], [0, 1, 0]).risk
+        array([0.        , 0.        , 0.33333333])
 
     References:
         - [El-Yaniv and Wiener, 2010](https://jmlr.org/papers/v11/el-yaniv10a.html).

@@ -20,10 +20,6 @@ def root_mean_squared_error(
 
         RMSE = sqrt(mean{ (mean[i] - targets[i])**2 : i })
 
-    Example:
-        >>> root_mean_squared_error([1.0, 5.0], [1.0, 1.0])
-        2.8284271247461903
-
     Args:
         prediction: `Predictive` of a regression, or its mean
             `[rows, outputs]`.
@@ -31,6 +27,10 @@ def root_mean_squared_error(
 
     Returns:
         Float, in the unit of the targets.
+
+    Example:
+        >>> root_mean_squared_error([1.0, 5.0], [1.0, 1.0])
+        2.8284271247461903
     """
     if isinstance(prediction, Predictive):
         check_regression(prediction)

@@ -21,16 +21,16 @@ def sharpness(prediction: Prediction) -> float:
     best, and a prediction that is not calibrated gains nothing by it. If it
     is calibrated on average, it equals `root_mean_squared_error`.
 
-    Example:
-        >>> sharpness([3.0, 4.0])
-        3.5355339059327378
-
     Args:
         prediction: `Predictive` of a regression, or its standard deviations
             `[rows, outputs]`.
 
     Returns:
         Float, in the unit of the targets.
+
+    Example:
+        >>> sharpness([3.0, 4.0])
+        3.5355339059327378
 
     References:
         - [Gneiting et al., 2007](https://doi.org/10.1111/j.1467-9868.2007.00587.x).

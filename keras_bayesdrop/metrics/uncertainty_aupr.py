@@ -19,10 +19,6 @@ def uncertainty_aupr(uncertainty: npt.ArrayLike, wrong: npt.ArrayLike) -> float:
     than the AUROC if few rows are wrong and it is these that matter. Rows of
     the same uncertainty share a threshold, so their order does not matter.
 
-    Example:
-        >>> uncertainty_aupr([0.1, 0.4, 0.3, 0.8], [0, 0, 1, 1])
-        0.8333333333333333
-
     Args:
         uncertainty: Array `[rows]`, larger where the model is less sure.
         wrong: Array `[rows]` of bools, or 0 and 1: the rows to be found, be
@@ -31,6 +27,10 @@ def uncertainty_aupr(uncertainty: npt.ArrayLike, wrong: npt.ArrayLike) -> float:
 
     Returns:
         Float in `[0, 1]`.
+
+    Example:
+        >>> uncertainty_aupr([0.1, 0.4, 0.3, 0.8], [0, 0, 1, 1])
+        0.8333333333333333
 
     References:
         - [Davis and Goadrich, 2006](https://doi.org/10.1145/1143844.1143874).

@@ -19,10 +19,6 @@ def uncertainty_auroc(
     less sure than every right one. It does not depend on how many rows are
     wrong, nor on the scale of the uncertainty.
 
-    Example:
-        >>> uncertainty_auroc([0.1, 0.4, 0.3, 0.8], [0, 0, 1, 1])
-        0.75
-
     Args:
         uncertainty: Array `[rows]`, larger where the model is less sure.
         wrong: Array `[rows]` of bools, or 0 and 1: the rows to be found, be
@@ -31,6 +27,10 @@ def uncertainty_auroc(
 
     Returns:
         Float in `[0, 1]`.
+
+    Example:
+        >>> uncertainty_auroc([0.1, 0.4, 0.3, 0.8], [0, 0, 1, 1])
+        0.75
 
     References:
         - [Hendrycks and Gimpel, 2017](https://arxiv.org/abs/1610.02136).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every example of a docstring runs, and gives what the comment beside it says.
+"""Docstrings: their order, and their examples, which run and tell the truth.
 
 An example takes some names for granted, such as `model` and `x`: a scene of
 its own provides them, or else `_usual`. Long training is made short.
@@ -25,6 +25,17 @@ from keras_bayesdrop import layers
 from tests.update_golden import public_names
 
 ROOT = pathlib.Path(keras_bayesdrop.__file__).parent
+SECTIONS = (
+    "Args",
+    "Call arguments",
+    "Attributes",
+    "Returns",
+    "Yields",
+    "Raises",
+    "Example",
+    "References",
+)
+HEADING = re.compile(rf"^({'|'.join(SECTIONS)}):$", re.MULTILINE)
 FENCED = re.compile(r"```python\n(.*?)```", re.DOTALL)
 NUMBER = r"-?\d+(?:\.\d+)?"
 # A number that begins the comment, or a list of numbers anywhere in it.
@@ -281,6 +292,16 @@ MODULES = {
     "math": math,
     "dataclasses": dataclasses,
 }
+
+
+def test_sections_are_in_order():
+    wrong = [
+        f"{module}.{name}: {found}"
+        for module, name, text in _documented()
+        if (found := HEADING.findall(text))
+        != sorted(set(found), key=SECTIONS.index)
+    ]
+    assert not wrong
 
 
 # A layer of the paper as it was published warns of the prior that it had.
