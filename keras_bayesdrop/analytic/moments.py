@@ -101,6 +101,8 @@ class Outcome:
             is exact, and its diagonal is the variance.
         then: What the layer does next, such as its activation: maps moments to
             an outcome.
+        own: What a linear rule adds to each variance by itself, if anything.
+        common: Whether units share what the rule adds to their variances.
     """
 
     moments: Moments
@@ -108,3 +110,5 @@ class Outcome:
     joint: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]] | None = None
     linear: bool = False
     then: Callable[[Moments], "Outcome"] | None = None
+    own: tf.Tensor | None = None
+    common: bool = False

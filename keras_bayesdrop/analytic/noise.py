@@ -176,7 +176,7 @@ def perturb(noise: Noise, noise_shape: Any, x: Moments) -> Outcome:
             + a.summand_variance
         )
 
-    return Outcome(made, (factor,), joint)
+    return Outcome(made, (factor,), joint, common=True)
 
 
 def one_for_all(noise_shape: Any, shape: Any) -> bool:

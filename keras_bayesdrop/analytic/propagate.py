@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes moments through the graph of a model, in one pass."""
 
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -24,9 +25,12 @@ from keras_bayesdrop.analytic.noise import perturb
 from keras_bayesdrop.analytic.registry import masked
 from keras_bayesdrop.analytic.registry import no_rule
 from keras_bayesdrop.analytic.registry import rule_of
+from keras_bayesdrop.analytic.rules.shaping import nothing
 from keras_bayesdrop.analytic.segments import is_noisy
 from keras_bayesdrop.analytic.segments import reached
 from keras_bayesdrop.analytic.segments import segments_of
+from keras_bayesdrop.analytic.shared import Link
+from keras_bayesdrop.analytic.shared import Trail
 from keras_bayesdrop.analytic.weights import perturb_weights
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.noise import WeightNoise
@@ -117,6 +121,7 @@ class Pass:
         self.graph = graph
         self.chosen = chosen
         self.joint = Joint() if full else None
+        self.trail = None if full or done else Trail(graph)
         self.done = done
         self.without_rules = without_rules
         # Paths of layers whose rule takes units as normal.
@@ -227,7 +232,35 @@ class Pass:
             raise masked(node.operation, node.path)
         if not noisy and all(x.certain for x in given):
             return certain(node, given)
+        (output,) = node.outputs
+        # Outputs are corrected once, before what is not linear.
+        correct = self._correction(output)
+        outcome = self._outcome(node, given, noisy)
+        if not outcome.linear and outcome.then is None and len(given) == 1:
+            corrected = correct(node.inputs[0], given[0])
+            if corrected is not given[0]:
+                given = [corrected]
+                outcome = self._outcome(node, given, noisy)
+        if noise is None and not outcome.linear:
+            self.approximate.add(node.path)
+        taken: Sequence[int] = node.inputs
+        while outcome.then is not None:
+            moments = self._follow(outcome, taken, given, self._inner)
+            moments = correct(self._inner, moments)
+            taken, given = (self._inner,), [moments]
+            self._inner += 1
+            outcome = outcome.then(moments)
+            if not outcome.linear:
+                self.approximate.add(node.path)
+        made = self._follow(outcome, taken, given, output)
+        return {output: correct(output, made)}
+
+    def _outcome(
+        self, node: Node, given: Sequence[Moments], noisy: bool
+    ) -> Outcome:
+        """Returns what the rule of a node makes of its inputs."""
         rule = rule_of(node.operation)
+        noise = noise_of(node.operation)
         outcome: Moments | Outcome | None
         if rule is not None:
             outcome = rule(node.operation, given)
@@ -238,23 +271,25 @@ class Pass:
         elif noisy:
             outcome = perturb(*noise, given[0])
         else:
-            outcome = given[0]
+            outcome = nothing(node.operation, given)
         if outcome is None:
             raise no_rule(node.operation, node.path)
-        if isinstance(outcome, Moments):
-            outcome = Outcome(outcome)
-        if noise is None and not outcome.linear:
-            self.approximate.add(node.path)
-        (output,) = node.outputs
-        taken: Sequence[int] = node.inputs
-        while outcome.then is not None:
-            moments = self._follow(outcome, taken, self._inner)
-            taken = (self._inner,)
-            self._inner += 1
-            outcome = outcome.then(moments)
-            if not outcome.linear:
-                self.approximate.add(node.path)
-        return {output: self._follow(outcome, taken, output)}
+        return Outcome(outcome) if isinstance(outcome, Moments) else outcome
+
+    def _correction(self, output: int) -> Callable[[int, Moments], Moments]:
+        """Returns what corrects one value of the node that makes `output`."""
+        trail = self.trail
+        if trail is None or output not in self.graph.outputs:
+            return lambda number, x: x
+        done = False
+
+        def correct(number: int, x: Moments) -> Moments:
+            nonlocal done
+            made = x if done else trail.correct(number, x)
+            done = done or made is not x
+            return made
+
+        return correct
 
     def _needs_mask(self, node: Node) -> bool:
         """Whether a layer leaves out noisy entries by a mask."""
@@ -269,8 +304,14 @@ class Pass:
         )
 
     def _follow(
-        self, outcome: Outcome, inputs: Sequence[int], output: int
+        self,
+        outcome: Outcome,
+        inputs: Sequence[int],
+        given: Sequence[Moments],
+        output: int,
     ) -> Moments:
+        if self.trail is not None:
+            self.trail.add(output, Link(outcome, tuple(inputs), tuple(given)))
         if self.joint is None:
             return outcome.moments
         return self.joint.follow(outcome, inputs, output)

@@ -48,7 +48,7 @@ def multiply(
     variance = None
     if x.variance is not None:
         variance = tf.tensordot(x.variance, tf.square(kernel), 1)
-    joint = None
+    joint = own = None
     if spread is not None:
         square = x.spread() + tf.square(x.mean)
         own = tf.tensordot(square, tf.cast(spread, mean.dtype), 1)
@@ -61,6 +61,7 @@ def multiply(
         joint,
         linear=True,
         then=lambda y: activate(layer.activation, y, layer.name),
+        own=own,
     )
 
 
