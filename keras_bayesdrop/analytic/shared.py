@@ -3,7 +3,7 @@
 
 Without covariances, the units that the last product takes count as
 uncorrelated. They are not: each depends on the same noise before. What that
-does to the outputs is measured along one direction `a` of theirs, by going back
+does to the outputs is measured along a direction `a` of theirs, by going back
 towards the noise with the mean derivatives J of the rules:
 
     g[outputs] = a,    g[n] = sum{ J' g[m] : m takes n }
@@ -12,10 +12,10 @@ towards the noise with the mean derivatives J of the rules:
 `own` is the variance that a rule adds to what comes from its inputs: that of
 noise, or of an activation what is not linear in it; and all of it where going
 back ends. The ratio to the same sum with the inputs of the last product as
-uncorrelated is a factor for the variance of every output.
+uncorrelated is a factor for the variance of the output.
 
-One direction costs a pass back, and one for every output as many as there are.
-Signs alternate in `a`, in standard deviations of the outputs.
+A direction costs a pass back. Few outputs have one each. Many have one in which
+signs alternate, in standard deviations of the outputs.
 """
 
 import dataclasses
@@ -33,7 +33,9 @@ from keras_bayesdrop.plan.graph import Graph
 # What going back may cost, in multiply-adds a row: this many, which take less
 # than calling the operations of a small network, or this part of the network's.
 _FEW = 1 << 17
-_PART = 0.3
+_PART = 0.25
+# Outputs up to which each has a direction of its own, if that is no more.
+_OUTPUTS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,15 +109,20 @@ class Trail:
             furthest = way
         if furthest == nearest:
             return x
-        signs = tf.constant(
-            [1.0 - 2.0 * (unit % 2) for unit in range(x.mean.shape[1])],
-            x.mean.dtype,
-        )
-        direction = signs * tf.math.rsqrt(tf.maximum(x.variance, 1e-30))
-        found = self._variance(number, x, direction, furthest)
-        believed = self._variance(number, x, direction, nearest)
-        ratio = tf.where(believed > 0.0, found / believed, 1.0)
-        return Moments(x.mean, x.variance * ratio[:, tf.newaxis])
+        units = x.mean.shape[1]
+        if units <= _OUTPUTS and units * self._work(furthest) <= self._allowed:
+            directions = tf.unstack(tf.eye(units, dtype=x.mean.dtype))
+        else:
+            signs = [1.0 - 2.0 * (unit % 2) for unit in range(units)]
+            stddev = tf.sqrt(tf.maximum(x.variance, 1e-30))
+            directions = [tf.constant(signs, x.mean.dtype) / stddev]
+        ratios = []
+        for direction in directions:
+            a = tf.broadcast_to(direction, tf.shape(x.mean))
+            found = self._variance(number, a, furthest)
+            believed = self._variance(number, a, nearest)
+            ratios.append(tf.where(believed > 0.0, found / believed, 1.0))
+        return Moments(x.mean, x.variance * tf.stack(ratios, axis=1))
 
     def _ends_with_a_product(self, number: int) -> bool:
         """Whether outputs are a product, but for factors and summands."""
@@ -154,18 +161,17 @@ class Trail:
         )
 
     def _variance(
-        self, number: int, x: Moments, direction: tf.Tensor, way: Sequence[int]
+        self, number: int, direction: tf.Tensor, way: Sequence[int]
     ) -> tf.Tensor:
         """Returns the variance of outputs along a direction, [rows].
 
         Args:
             number: That of the outputs.
-            x: Their moments.
             direction: [rows, units].
             way: From where to go back.
         """
-        moments = {number: x}
         back = {number: direction}
+        moments: dict[int, Moments] = {}
         total = tf.zeros_like(direction[:, 0])
         for each in way:
             link, g = self._links[each], back.pop(each)
@@ -181,9 +187,8 @@ class Trail:
                 back[value] = back[value] + term if value in back else term
                 moments[value] = given
         for value, g in back.items():
-            total += tf.reduce_sum(
-                tf.square(g) * moments[value].spread(), axis=1
-            )
+            spread = moments[value].spread()
+            total += tf.reduce_sum(tf.square(g) * spread, axis=1)
         return total
 
 

@@ -170,7 +170,7 @@ def _relu(mean, variance):
     return first, second - first**2, cdf
 
 
-def _by_hand(model, x, rates, products):
+def _by_hand(model, x, rates, products, each):
     """Variances of the outputs of dropout, dense, relu, dropout, ... , dense.
 
     Args:
@@ -178,6 +178,7 @@ def _by_hand(model, x, rates, products):
         x: Inputs.
         rates: Of the dropout before each dense layer.
         products: How many to go back through.
+        each: Whether from each output apart.
     """
     kernels = [layer.kernel.numpy() for layer in model.layers if layer.weights]
     biases = [layer.bias.numpy() for layer in model.layers if layer.weights]
@@ -191,9 +192,12 @@ def _by_hand(model, x, rates, products):
         steps[-1] += (variance, slope)
     believed = steps[-1][3]
     units = believed.shape[1]
-    direction = np.where(np.arange(units) % 2, -1, 1) / np.sqrt(believed)
+    directions = np.eye(units)[:, None]
+    if not each:
+        signs = np.where(np.arange(units) % 2, -1, 1)
+        directions = [signs / np.sqrt(believed)]
 
-    def along(products):
+    def along(direction, products):
         g, total = direction, 0.0
         for kernel, own, given, spread, made, slope in reversed(steps):
             if made is not steps[-1][4]:
@@ -205,12 +209,15 @@ def _by_hand(model, x, rates, products):
             total = total + (g**2 * own).sum(1)
         return total
 
-    return believed * (along(products) / along(1))[:, None]
+    ratios = [along(a, products) / along(a, 1) for a in directions]
+    return believed * np.stack(ratios, axis=1)
 
 
 @pytest.mark.parametrize("products", [1, 2, 3, 4])
-@pytest.mark.parametrize("units", [1, 4, 5])
-def test_relu_networks_by_hand(products, units, monkeypatch):
+@pytest.mark.parametrize(
+    ("units", "each"), [(1, True), (2, True), (2, False), (5, False)]
+)
+def test_relu_networks_by_hand(products, units, each, monkeypatch):
     rates = (0.1, 0.3, 0.4, 0.2)
     widths = (11, 9, 8, units)
     stack = []
@@ -225,10 +232,11 @@ def test_relu_networks_by_hand(products, units, monkeypatch):
     model, x = _sequential(*stack), _inputs()
     # Exactly what so many products, from the last, take.
     sizes = [70 * 11, 11 * 9, 9 * 8, 8 * units]
-    monkeypatch.setattr(shared, "_FEW", sum(sizes[-products:]))
+    most = sum(sizes[-products:]) * (units if each else 1)
+    monkeypatch.setattr(shared, "_FEW", most)
     monkeypatch.setattr(shared, "_PART", 0.0)
     _, variance = _moments(model, x)
-    expected = _by_hand(model, x, rates, products)
+    expected = _by_hand(model, x, rates, products, each)
     np.testing.assert_allclose(variance, expected, rtol=1e-7)
 
 
@@ -272,7 +280,9 @@ def _same(name):
         return _sequential(layers.Dropout(0.2), layers.Dense(3))
     if name == "one draw for all units":
         noise = layers.Dropout(0.4, noise_shape=(None, 1))
-        return _sequential(layers.Dense(4), noise, layers.Dense(2))
+        return _sequential(
+            layers.Dropout(0.2), layers.Dense(4), noise, layers.Dense(2)
+        )
     if name == "a sum at the end":
         hidden = layers.Dense(4)(layers.Dropout(0.2)(x))
         ends = [layers.Dense(2)(hidden), layers.Dense(2)(hidden)]
