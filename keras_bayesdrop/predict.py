@@ -137,7 +137,8 @@ def predict_with_uncertainty(
         steps: Batches of `x` after which to stop.
         callbacks: Keras callbacks; their `on_predict_*` methods are called.
         covariance: For what is in closed form: `"diagonal"` takes units as
-            independent and costs two to four passes; `"full"` carries the
+            independent, but for what the noise that they share adds to the
+            outputs, and costs two to four passes; `"full"` carries the
             covariances between units of dense layers. By default
             `"diagonal"`, but `"full"` for `"rao_blackwell"` if no layer
             behind the last site has more than 64 units.
