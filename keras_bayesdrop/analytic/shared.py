@@ -113,9 +113,7 @@ class Trail:
         if units <= _OUTPUTS and units * self._work(furthest) <= self._allowed:
             directions = tf.unstack(tf.eye(units, dtype=x.mean.dtype))
         else:
-            signs = [1.0 - 2.0 * (unit % 2) for unit in range(units)]
-            stddev = tf.sqrt(tf.maximum(x.variance, 1e-30))
-            directions = [tf.constant(signs, x.mean.dtype) / stddev]
+            directions = [_alternating(x.variance)]
         ratios = []
         for direction in directions:
             a = tf.broadcast_to(direction, tf.shape(x.mean))
@@ -201,6 +199,19 @@ def multiply_adds(graph: Graph) -> int:
         weights = getattr(node.operation, "weights", ())
         total += positions * sum(math.prod(weight.shape) for weight in weights)
     return total
+
+
+def _alternating(variance: tf.Tensor) -> tf.Tensor:
+    """Returns alternating signs in standard deviations of their units.
+
+    The largest is 1, and none less than a millionth: squares stay finite.
+    """
+    units = variance.shape[1]
+    signs = tf.constant([1.0 - 2.0 * (u % 2) for u in range(units)])
+    stddev = tf.sqrt(variance)
+    largest = tf.reduce_max(stddev, axis=1, keepdims=True)
+    relative = tf.math.divide_no_nan(stddev, largest)
+    return tf.cast(signs, variance.dtype) / tf.maximum(relative, 1e-6)
 
 
 def _transposed(jacobian: Matrix | Factor, g: tf.Tensor) -> tf.Tensor:

@@ -331,6 +331,24 @@ def test_outputs_that_do_not_vary():
     np.testing.assert_array_equal(variance, np.zeros((7, 2)))
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_one_of_many_outputs_does_not_vary(scale):
+    keras.config.set_dtype_policy("float32")
+    model = _sequential(
+        layers.Dropout(0.2), layers.Dense(4), layers.Dense(6, use_bias=False)
+    )
+    kernel = scale * model.layers[-1].kernel.numpy()
+    kernel[:, 2] = 0.0
+    model.layers[-1].kernel.assign(kernel)
+    x = _inputs(dtype="float32")
+    _, variance = _moments(model, x)
+    assert np.all(variance[:, 2] == 0)
+    others = np.delete(variance, 2, 1) / np.delete(_uncorrected(model, x), 2, 1)
+    # One factor for all of them, which is not 1.
+    np.testing.assert_allclose(others, others[:, :1] * np.ones(5), rtol=1e-5)
+    assert np.abs(others - 1).min() > 1e-3
+
+
 def _classifier(*end):
     return _sequential(
         layers.Dropout(0.1),
