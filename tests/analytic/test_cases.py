@@ -12,6 +12,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop import _moments_run
 from keras_bayesdrop.analytic import cases
 from keras_bayesdrop.analytic import propagate
+from keras_bayesdrop.analytic import shared
 from keras_bayesdrop.analytic.propagate import Pass
 from keras_bayesdrop.analytic.segments import segments_of
 from keras_bayesdrop.noise import Alpha
@@ -333,7 +334,10 @@ def test_exact_rules_need_none(monkeypatch):
 
 @pytest.mark.parametrize(("full", "error"), [(False, 0.15), (True, 0.06)])
 def test_seldom_dropped_inputs(full, error, monkeypatch):
-    """Ten inputs of rate 0.05: against all masks, and against no cases."""
+    """Ten inputs of rate 0.05: against all masks, and against no cases.
+
+    And nothing else that helps: going back from three outputs does, too.
+    """
     keras.utils.set_random_seed(3)
     model = keras.Sequential(
         [
@@ -354,6 +358,7 @@ def test_seldom_dropped_inputs(full, error, monkeypatch):
     with_cases = miss()
     assert with_cases < error
     monkeypatch.setattr(propagate, "segments_of", lambda *_: {})
+    monkeypatch.setattr(shared, "_FEW", 0)
     assert miss() > 2 * with_cases
 
 
