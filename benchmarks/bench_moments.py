@@ -149,6 +149,7 @@ def cost(rounds: int, quick: bool) -> dict[str, Any]:
             convolutional_network(),
             inputs(rows).reshape(rows, 28, 28, 1),
         ),
+        "small": (digits_network(), inputs(rows)[:, :64]),
     }
     for name, (model, x) in networks.items():
         once = tf.function(
@@ -201,14 +202,10 @@ def cost_of_samples(model: keras.Model, x: Any, rounds: int) -> dict[str, Any]:
     }
 
 
-def digits(quick: bool) -> tuple[keras.Model, Any]:
-    """A classifier of scikit-learn's digits, and rows that it has not seen."""
-    from sklearn.datasets import load_digits
-
-    x, y = load_digits(return_X_y=True)
-    x = (x / 16).astype(np.float32)
+def digits_network() -> keras.Model:
+    """A small classifier, of images of 8 by 8."""
     keras.utils.set_random_seed(0)
-    model = keras.Sequential(
+    return keras.Sequential(
         [
             keras.Input((64,)),
             layers.Dropout(0.1),
@@ -219,6 +216,15 @@ def digits(quick: bool) -> tuple[keras.Model, Any]:
             layers.Dense(10, activation="softmax"),
         ]
     )
+
+
+def digits(quick: bool) -> tuple[keras.Model, Any]:
+    """A classifier of scikit-learn's digits, and rows that it has not seen."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    x = (x / 16).astype(np.float32)
+    model = digits_network()
     model.compile("adam", "sparse_categorical_crossentropy")
     model.fit(x[:1400], y[:1400], epochs=2 if quick else 30, verbose=0)
     return model, x[1400:]
