@@ -11,9 +11,14 @@ def text_of(page):
     return (DOCS / page).read_text("utf-8")
 
 
+def blocks_in(text):
+    """The blocks of Python of a text, in order."""
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
 def blocks_of(page):
     """The blocks of Python of a page, in order."""
-    return re.findall(r"```python\n(.*?)```", text_of(page), re.DOTALL)
+    return blocks_in(text_of(page))
 
 
 def run_page(page, names=None):

@@ -22,6 +22,7 @@ import tensorflow as tf
 
 import keras_bayesdrop
 from keras_bayesdrop import layers
+from tests.pages import blocks_in
 from tests.update_golden import public_names
 
 ROOT = pathlib.Path(keras_bayesdrop.__file__).parent
@@ -36,7 +37,6 @@ SECTIONS = (
     "References",
 )
 HEADING = re.compile(rf"^({'|'.join(SECTIONS)}):$", re.MULTILINE)
-FENCED = re.compile(r"```python\n(.*?)```", re.DOTALL)
 NUMBER = r"-?\d+(?:\.\d+)?"
 # A number that begins the comment, or a list of numbers anywhere in it.
 VALUE = re.compile(rf"^{NUMBER}(?![\w%])|\[{NUMBER}(?:, {NUMBER})*\]")
@@ -58,7 +58,7 @@ def _examples():
     return [
         pytest.param(module, name, code, id=f"{module}.{name}-{number}")
         for module, name, text in _documented()
-        for number, code in enumerate(FENCED.findall(text))
+        for number, code in enumerate(blocks_in(text))
     ]
 
 
@@ -445,9 +445,7 @@ def test_what_a_user_makes_or_calls_has_an_example():
         found = getattr(importlib.import_module(parent), name)
         text = getattr(found, "__doc__", None) or ""
         error = isinstance(found, type) and issubclass(found, Exception)
-        if callable(found) and not (
-            error or "```python" in text or ">>>" in text
-        ):
+        if callable(found) and not (error or blocks_in(text) or ">>>" in text):
             package = parent.rpartition(".")[2]
             without.setdefault(package, set()).add(name)
     allowed = {

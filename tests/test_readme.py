@@ -10,6 +10,7 @@ import numpy as np
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop.cli.parser import COMMANDS
+from tests.pages import blocks_in
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text("utf-8")
@@ -25,7 +26,7 @@ def test_figures_are_those_of_the_results():
 
 
 def test_code_runs(capsys):
-    once, whole = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    once, whole = blocks_in(TEXT)
     random = np.random.default_rng(0)
     x = random.normal(size=(40, 8)).astype("float32")
     y = random.integers(0, 10, 40)

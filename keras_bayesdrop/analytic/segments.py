@@ -19,9 +19,9 @@ from keras_bayesdrop.plan.graph import Graph
 from keras_bayesdrop.plan.graph import Node
 from keras_bayesdrop.sites import noise_of
 
-# Multiply-adds a row that cases may take: some milliseconds for hundreds of
-# rows, about what calling the operations of a small network takes.
-_WORK = 1 << 17
+# Multiply-adds a row that a better answer may always take: some milliseconds
+# for hundreds of rows, about what calling a small network's operations takes.
+FEW = 1 << 17
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _grow(
             len(others) < len(set(node.inputs))
             and noisy.isdisjoint(others)
             and not (full and is_noisy(node, chosen))
-            and work + cost <= _WORK
+            and work + cost <= FEW
             and all(_has_rows(graph, value) for value in node.inputs)
         ):
             nodes.append(index)

@@ -28,11 +28,11 @@ from keras_bayesdrop.analytic.moments import Factor
 from keras_bayesdrop.analytic.moments import Matrix
 from keras_bayesdrop.analytic.moments import Moments
 from keras_bayesdrop.analytic.moments import Outcome
+from keras_bayesdrop.analytic.segments import FEW
 from keras_bayesdrop.plan.graph import Graph
 
-# What going back may cost, in multiply-adds a row: this many, which take less
-# than calling the operations of a small network, or this part of the network's.
-_FEW = 1 << 17
+# Part of the multiply-adds of the network that going back may cost, if they are
+# not few.
 _PART = 0.25
 # Outputs up to which each has a direction of its own, if that is no more.
 _OUTPUTS = 4
@@ -85,7 +85,7 @@ class Trail:
 
     def __init__(self, graph: Graph) -> None:
         self._links: dict[int, Link] = {}
-        self._allowed = max(_FEW, int(_PART * multiply_adds(graph)))
+        self._allowed = max(FEW, int(_PART * multiply_adds(graph)))
 
     def add(self, number: int, link: Link) -> None:
         """Adds a value."""

@@ -13,32 +13,17 @@ from keras_bayesdrop import _moments_run
 from keras_bayesdrop.analytic import cases
 from keras_bayesdrop.analytic import propagate
 from keras_bayesdrop.analytic import shared
-from keras_bayesdrop.analytic.propagate import Pass
 from keras_bayesdrop.analytic.segments import segments_of
 from keras_bayesdrop.noise import Alpha
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.plan import survey
 from tests.analytic.enumeration import Masked
 from tests.analytic.enumeration import enumerate_masks
+from tests.analytic.passes import moments_of
+from tests.analytic.passes import pass_of
 
 layers = keras.layers
 PRECISIONS = [("float32", 1e-5), ("float64", 1e-12)]
-
-
-def _pass(model, full, done=()):
-    surveyed = survey(model)
-    chosen = {site.path for site in surveyed.sites}
-    return Pass(surveyed.graph, chosen, full, done)
-
-
-def _moments(model, x, full):
-    run = _pass(model, full)
-    inputs = x if isinstance(x, list) else [x]
-    known = dict(zip(run.graph.inputs, map(tf.constant, inputs), strict=True))
-    (found,) = run.run(known)
-    (output,) = run.graph.outputs
-    between = run.joint.get(output, output) if full else None
-    return found.mean, found.spread(), between
 
 
 def _segments(model, full=False):
@@ -54,7 +39,7 @@ def _inputs(*shape, dtype="float32"):
 def _assert_all_masks(model, x, tolerance, full):
     """Mean, variance and covariance are those over all masks."""
     mean, covariance = enumerate_masks(model, x)
-    found_mean, found_variance, found = _moments(model, x, full)
+    found_mean, found_variance, found = moments_of(model, x, full)
     scale = np.abs(covariance).max()
     variance = np.diagonal(covariance, axis1=1, axis2=2)
     np.testing.assert_allclose(found_mean, mean, atol=10 * tolerance)
@@ -151,7 +136,7 @@ def test_two_inputs_have_cases_each(full):
     ]
     model = keras.Model(inputs, layers.Add()(parts))
     x = [_inputs(2, 2), _inputs(2, 3)]
-    mean, variance, _ = _moments(model, x, full)
+    mean, variance, _ = moments_of(model, x, full)
     alone = [
         enumerate_masks(_alone(layer), each)
         for layer, each in zip(
@@ -203,7 +188,7 @@ def test_other_noise_of_two_values(build, noise, draws, full):
     dense = layers.Dense(3, activation="relu")
     model = keras.Sequential([keras.Input((4,)), build(), dense])
     x = _inputs(2, 4)
-    mean, variance, _ = _moments(model, x, full)
+    mean, variance, _ = moments_of(model, x, full)
     expected = _brute_force(noise, x, draws, dense)
     np.testing.assert_allclose(mean, expected[0], atol=1e-5)
     np.testing.assert_allclose(variance, expected[1], atol=1e-5)
@@ -319,8 +304,8 @@ def test_where_there_are_none(model, full):
 def test_samples_have_none():
     """They are rows too: cases of each would take many times their memory."""
     model = _wide(3, 4, 0.1)
-    assert _pass(model, False)._segments
-    assert not _pass(model, False, done={0})._segments
+    assert pass_of(model, False)._segments
+    assert not pass_of(model, False, done={0})._segments
 
 
 def test_exact_rules_need_none(monkeypatch):
@@ -329,7 +314,7 @@ def test_exact_rules_need_none(monkeypatch):
     )
     assert _segments(model)
     monkeypatch.setattr(propagate, "split", None)
-    _moments(model, _inputs(2, 3), full=False)
+    moments_of(model, _inputs(2, 3), full=False)
 
 
 @pytest.mark.parametrize(("full", "error"), [(False, 0.15), (True, 0.06)])
@@ -352,13 +337,13 @@ def test_seldom_dropped_inputs(full, error, monkeypatch):
     std = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
 
     def miss():
-        _, variance, _ = _moments(model, x, full)
+        _, variance, _ = moments_of(model, x, full)
         return np.linalg.norm(np.sqrt(variance) - std) / np.linalg.norm(std)
 
     with_cases = miss()
     assert with_cases < error
     monkeypatch.setattr(propagate, "segments_of", lambda *_: {})
-    monkeypatch.setattr(shared, "_FEW", 0)
+    monkeypatch.setattr(shared, "FEW", 0)
     assert miss() > 2 * with_cases
 
 

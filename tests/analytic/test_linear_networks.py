@@ -4,27 +4,13 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop.analytic.propagate import Pass
-from keras_bayesdrop.plan import survey
 from tests.analytic.enumeration import Masked
 from tests.analytic.enumeration import enumerate_masks
+from tests.analytic.passes import moments_of
 
 layers = keras.layers
-
-
-def _moments(model, x, full):
-    """Mean, variance and, if full, covariance of the output."""
-    surveyed = survey(model)
-    run = Pass(surveyed.graph, {s.path for s in surveyed.sites}, full)
-    (found,) = run.run({surveyed.graph.inputs[0]: tf.constant(x)})
-    covariance = None
-    if full:
-        (output,) = surveyed.graph.outputs
-        covariance = run.joint.get(output, output)
-    return found.mean, found.spread(), covariance
 
 
 def _chain(dtype):
@@ -67,7 +53,7 @@ def test_eq_15_to_26_against_all_masks(build, dtype, tolerance):
     model = build(dtype)
     x = np.random.default_rng(1).normal(size=(2, 3)).astype(dtype)
     mean, covariance = enumerate_masks(model, x)
-    found_mean, found_variance, found = _moments(model, x, full=True)
+    found_mean, found_variance, found = moments_of(model, x, full=True)
     scale = np.abs(covariance).max()
     np.testing.assert_allclose(found_mean, mean, atol=tolerance * 10)
     np.testing.assert_allclose(found, covariance, atol=tolerance * scale)
@@ -95,6 +81,6 @@ def test_a_later_mask_is_inside_the_upper_layer_eq_25():
     model = keras.Model(x, layers.Concatenate()([below, above]))
     data = np.array([[1.0, -0.5]], np.float32)
     _, covariance = enumerate_masks(model, data)
-    _, _, found = _moments(model, data, full=True)
+    _, _, found = moments_of(model, data, full=True)
     np.testing.assert_allclose(found, covariance, atol=1e-6)
     assert np.abs(covariance[0, :2, 2:]).max() > 0.01

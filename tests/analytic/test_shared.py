@@ -4,26 +4,21 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from scipy import stats
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop.analytic import shared
-from keras_bayesdrop.analytic.propagate import Pass
 from keras_bayesdrop.plan import survey
 from tests.analytic.enumeration import Masked
 from tests.analytic.enumeration import enumerate_masks
+from tests.analytic.passes import moments_of
 
 layers = keras.layers
 FEATURES = 70  # more than are told apart case by case
 
 
 def _moments(model, x, full=False, chosen=None):
-    surveyed = survey(model)
-    chosen = chosen or {site.path for site in surveyed.sites}
-    run = Pass(surveyed.graph, chosen, full)
-    (found,) = run.run({surveyed.graph.inputs[0]: tf.constant(x)})
-    return found.mean.numpy(), found.spread().numpy()
+    return moments_of(model, x, full, chosen)[:2]
 
 
 def _inputs(rows=7, features=FEATURES, dtype="float64"):
@@ -130,7 +125,7 @@ def test_one_output_of_a_linear_network_is_exact(name):
 
 def _uncorrected(model, x):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared, "_FEW", 0)
+        patch.setattr(shared, "FEW", 0)
         patch.setattr(shared, "_PART", 0.0)
         return _moments(model, x)[1]
 
@@ -233,7 +228,7 @@ def test_relu_networks_by_hand(products, units, each, monkeypatch):
     # Exactly what so many products, from the last, take.
     sizes = [70 * 11, 11 * 9, 9 * 8, 8 * units]
     most = sum(sizes[-products:]) * (units if each else 1)
-    monkeypatch.setattr(shared, "_FEW", most)
+    monkeypatch.setattr(shared, "FEW", most)
     monkeypatch.setattr(shared, "_PART", 0.0)
     _, variance = _moments(model, x)
     expected = _by_hand(model, x, rates, products, each)
@@ -251,7 +246,7 @@ def test_part_of_the_work_of_the_network(monkeypatch):
     weights = model.count_params()
     assert shared.multiply_adds(survey(model).graph) == weights
     without, exact = _uncorrected(model, x), _moments(model, x, full=True)[1]
-    monkeypatch.setattr(shared, "_FEW", 0)
+    monkeypatch.setattr(shared, "FEW", 0)
     for part, expected in (
         (0.999 * (weights - 31) / weights, without),
         (1.001 * (weights - 31) / weights, exact),

@@ -11,24 +11,14 @@ import itertools
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop.analytic.propagate import Pass
-from keras_bayesdrop.plan import survey
+from tests.analytic.passes import moments_of
 
 layers = keras.layers
 BOTH = pytest.mark.parametrize(
     ("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-12)]
 )
-
-
-def _moments(model, x):
-    surveyed = survey(model)
-    run = Pass(surveyed.graph, {s.path for s in surveyed.sites}, True)
-    (found,) = run.run({surveyed.graph.inputs[0]: tf.constant(x)})
-    (output,) = surveyed.graph.outputs
-    return found.mean, run.joint.get(output, output)
 
 
 def _sum_up(function, *shapes):
@@ -45,7 +35,7 @@ def _sum_up(function, *shapes):
 def _compare(model, function, shapes, dtype, tolerance):
     """`function` takes a row and signs, and returns an output for each."""
     x = np.random.default_rng(1).normal(size=(2, 2)).astype(dtype)
-    mean, covariance = _moments(model, x)
+    mean, _, covariance = moments_of(model, x, full=True)
     truths = [
         _sum_up(lambda *signs, row=row: function(row, *signs), *shapes)
         for row in x.astype(np.float64)
