@@ -2,6 +2,7 @@
 """Makes every test start from the same state, quietly."""
 
 import os
+import sys
 
 # Before TensorFlow is imported, by this process or by one that a test starts.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -24,8 +25,12 @@ hypothesis.settings.load_profile("keras_bayesdrop")
 
 @pytest.fixture(autouse=True)
 def _fresh_state():
-    """Resets layer names, global policies and every seed."""
+    """Resets layer names, global policies, every seed and what is drawn."""
     keras.utils.clear_session(free_memory=False)
     keras.config.set_floatx("float32")
     keras.config.set_dtype_policy("float32")
     keras.utils.set_random_seed(0)
+    # pyplot keeps every figure until it is closed. Which tests a process has
+    # run before this one is up to the workers, so what they drew goes first.
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

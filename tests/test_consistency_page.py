@@ -5,7 +5,6 @@ import re
 import sys
 
 import keras
-import matplotlib.pyplot as plt
 import numpy as np
 
 from tests.benchmark_scripts import script
@@ -58,4 +57,3 @@ def test_code_runs(monkeypatch, tmp_path, capsys):
         exec(block.replace("epochs=100", "epochs=1"), names)
     assert "|E - NWGM|" in capsys.readouterr().out
     assert (tmp_path / "phases.png").exists()
-    plt.close("all")

@@ -46,11 +46,8 @@ def test_code_runs(monkeypatch, tmp_path):
         "turned": pixels[:5],
         "angles": [0, 10, 20, 30, 40],
     }
-    try:
-        run_page("plots.md", names)
-        titles = [plt.figure(n).axes[0].get_title() for n in plt.get_fignums()]
-    finally:
-        plt.close("all")
+    run_page("plots.md", names)
+    titles = [plt.figure(n).axes[0].get_title() for n in plt.get_fignums()]
     assert titles == [
         "Reliability",
         "Predictive distribution",

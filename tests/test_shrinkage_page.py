@@ -22,7 +22,6 @@ def test_code_runs():
     names = {"x": x, "y": y, "x_new": x[:5]}
     run_page("shrinkage.md", names)
     assert len(plt.get_fignums()) == 1
-    plt.close("all")
     assert names["p"].mean.shape == (5, 10)
     assert names["laplace"].sample(3).shape == (3,)
     rows = names["ard"].scales(np.ones((8, 32))).rows
