@@ -110,7 +110,9 @@ class MomentsRun:
         tile = self.rows_at_once(batch.num_rows)
         first = [len(parts) for parts in self.parts]
         for begin in range(0, batch.num_rows, tile):
-            rows = [x[begin : begin + tile] for x in inputs]
+            rows = inputs
+            if tile < batch.num_rows:
+                rows = [x[begin : begin + tile] for x in inputs]
             made = self._program(rows)(*rows)
             for parts, each in zip(self.parts, made, strict=True):
                 arrays = tuple(

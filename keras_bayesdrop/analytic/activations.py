@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop.analytic import normal
+from keras_bayesdrop.analytic import steps
 
 # Standard deviations after which nothing happens in float32.
 _FAR = 30.0
@@ -111,6 +112,61 @@ def leaky_relu(slope: float) -> Activation:
     return activation
 
 
+def sigmoid(mean: tf.Tensor, variance: tf.Tensor) -> Triple:
+    """Returns the moments of the logistic function of normal `x`.
+
+    By symmetry from the side on which its values, and so how they vary, keep
+    their digits.
+    """
+    stddev, below = tf.sqrt(variance), -tf.abs(mean)
+    first, second, gain = _unless_wide(
+        stddev,
+        normal.expectation(tf.sigmoid, below, stddev),
+        lambda wide: steps.logistic_moments(below, wide),
+    )
+    return tf.where(mean > 0.0, 1.0 - first, first), second, gain
+
+
+def tanh(mean: tf.Tensor, variance: tf.Tensor) -> Triple:
+    """Returns the moments of 2 * sigmoid(2 * x) - 1 for normal `x`."""
+    stddev = tf.sqrt(variance)
+
+    def far(wide: tf.Tensor) -> Triple:
+        below = -2.0 * tf.abs(mean)
+        first, second, gain = steps.logistic_moments(below, wide)
+        return tf.sign(mean) * (1.0 - 2.0 * first), 4.0 * second, 4.0 * gain
+
+    near = normal.expectation(tf.tanh, mean, stddev)
+    return _unless_wide(2.0 * stddev, near, far)
+
+
+def _unless_wide(
+    stddev: tf.Tensor, near: Triple, far: Callable[[tf.Tensor], Triple]
+) -> Triple:
+    """Returns `near`, or what `far` makes of the standard deviation if wide.
+
+    Nearly always none is, and then `far` is not run.
+    """
+    is_wide = stddev > steps.WIDE
+
+    def choose(*places: int) -> tuple[tf.Tensor, ...]:
+        def mixed() -> list[tf.Tensor]:
+            made = far(tf.maximum(stddev, steps.WIDE))
+            return [tf.where(is_wide, made[n], near[n]) for n in places]
+
+        return tuple(
+            tf.cond(
+                tf.reduce_any(is_wide),
+                mixed,
+                lambda: [tf.identity(near[n]) for n in places],
+            )
+        )
+
+    # Apart, so that a derivative that nobody takes is not computed.
+    (first, second), (gain,) = choose(0, 1), choose(2)
+    return first, second, gain
+
+
 def quadrature(function: Callable[[Any], Any]) -> Activation:
     """Returns the moments of any activation that takes entries alone."""
 
@@ -127,11 +183,11 @@ _KNOWN: dict[Any, Activation] = {
     keras.activations.linear: linear,
     keras.activations.relu: relu,
     keras.activations.leaky_relu: _leaky_by_default,
+    keras.activations.sigmoid: sigmoid,
+    keras.activations.tanh: tanh,
     **{
         function: quadrature(function)
         for function in (
-            keras.activations.sigmoid,
-            keras.activations.tanh,
             keras.activations.gelu,
             keras.activations.silu,
             keras.activations.elu,

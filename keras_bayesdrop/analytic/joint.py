@@ -88,19 +88,23 @@ class Joint:
             ]
             if terms:
                 self._blocks[output, other] = _sum(terms)
-        mean = moments.mean
         covariance = self._own(pairs, output)
         if outcome.joint is not None:
             before = self.get(inputs[0], inputs[0])
             if before is None:
-                before = tf.linalg.diag(tf.zeros_like(mean))
-            mean, covariance = outcome.joint(before)
+                before = tf.linalg.diag(tf.zeros_like(moments.mean))
+            moments, between = outcome.joint(before)
+            covariance = _with_variance(between, moments.spread())
         elif covariance is None:
             covariance = Diagonal(moments.variance)
-        elif not outcome.linear:
+        elif outcome.linear:
+            moments = Moments(moments.mean, _variance(covariance))
+        else:
             covariance = _with_variance(covariance, moments.variance)
         self._blocks[output, output] = covariance
-        return Moments(mean, tf.maximum(_variance(covariance), 0.0))
+        # Not read off the covariances where it is known without them: what
+        # nobody takes of a graph is not computed.
+        return Moments(moments.mean, tf.maximum(moments.spread(), 0.0))
 
     def _own(
         self, pairs: Sequence[tuple[Matrix | Factor, int]], output: int

@@ -95,8 +95,9 @@ class Outcome:
         jacobians: Per input, the mean derivative of the output by it. Empty
             if the rule does not say; covariances then end here.
         joint: Maps the covariance of the only input [rows, units, units] to
-            mean and covariance of the output, if they are known better than
-            by `moments` and `J C J'` with the variance on its diagonal.
+            moments of the output and covariances between its units, if they
+            are known better than by `moments` and `J C J'`. What is on the
+            diagonal of the covariances does not count.
         linear: Whether the rule is linear in its random inputs. Then `J C J'`
             is exact, and its diagonal is the variance.
         then: What the layer does next, such as its activation: maps moments to
@@ -107,7 +108,7 @@ class Outcome:
 
     moments: Moments
     jacobians: tuple[Matrix | Factor, ...] = ()
-    joint: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]] | None = None
+    joint: Callable[[tf.Tensor], tuple[Moments, tf.Tensor]] | None = None
     linear: bool = False
     then: Callable[[Moments], "Outcome"] | None = None
     own: tf.Tensor | None = None

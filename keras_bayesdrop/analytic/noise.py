@@ -165,11 +165,11 @@ def perturb(noise: Noise, noise_shape: Any, x: Moments) -> Outcome:
     if not one_for_all(noise_shape, mean.shape):
         return Outcome(made, (factor,))
 
-    def joint(before: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def joint(before: tf.Tensor) -> tuple[Moments, tf.Tensor]:
         """One draw for all units of a row, so that all vary together."""
         outer = mean[:, :, tf.newaxis] * mean[:, tf.newaxis, :]
         both = mean[:, :, tf.newaxis] + mean[:, tf.newaxis, :]
-        return made.mean, (
+        return made, (
             (a.factor_variance + a.factor**2) * before
             + a.factor_variance * outer
             + a.covariance * both

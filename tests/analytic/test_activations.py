@@ -16,10 +16,10 @@ MEANS = np.array([-8.0, -2.0, -0.5, 0.0, 0.3, 1.0, 4.0, 8.0])
 STDDEVS = np.array([0.01, 0.1, 0.5, 1.0, 2.0, 6.0])
 
 # Largest error of mean and standard deviation, both over the spread of the
-# input, that was measured for 16 nodes on the grid above.
+# input, that was measured on the grid above: for 16 nodes, and places of steps.
 QUADRATURE = {
-    "sigmoid": 0.01,
-    "tanh": 0.03,
+    "sigmoid": 4e-4,
+    "tanh": 8e-4,
     "gelu": 0.015,
     "silu": 0.01,
     "elu": 0.02,
@@ -83,6 +83,38 @@ def test_quadrature(name):
         lambda x: keras.ops.convert_to_numpy(function(x)),
         QUADRATURE[name],
     )
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "tanh"])
+@pytest.mark.parametrize("stddev", [1.3, 1.4, 2.7, 2.8, 5.0, 30.0, 1e3])
+def test_steps_of_wide_variables(name, stddev):
+    """Where nodes of the normal distribution lie to both sides of the step."""
+    function = {"sigmoid": scipy.special.expit, "tanh": np.tanh}[name]
+    means = np.array([-20.0, -5.0, -1.0, 0.0, 0.2, 3.0, 12.0, 2 * stddev])
+    first, second, gain = (
+        np.asarray(each)
+        for each in getattr(activations, name)(
+            tf.constant(means, tf.float32),
+            tf.constant(np.full(means.shape, stddev**2), tf.float32),
+        )
+    )
+    # Of a function that rises from 0 to 1, or from -1 to 1.
+    height = 2.0 if name == "tanh" else 1.0
+    for place, mean in enumerate(means):
+        want_first, want_second, want_gain = _truth(function, mean, stddev)
+        assert abs(first[place] - want_first) < 1.3e-3 * height
+        error = np.sqrt(second[place]) - np.sqrt(want_second)
+        assert abs(error) < 1.3e-3 * height
+        assert abs(gain[place] - want_gain) * stddev < 5e-3 * height
+
+
+def test_wide_variables_do_not_change_their_neighbours():
+    mean = tf.constant([[0.3, -2.0, 1.0]])
+    for rule in (activations.sigmoid, activations.tanh):
+        without = rule(mean, tf.constant([[0.1, 1.0, 2.0]]))
+        beside = rule(mean, tf.constant([[0.1, 1.0, 400.0]]))
+        for one, other in zip(without, beside, strict=True):
+            np.testing.assert_array_equal(one[:, :2], other[:, :2])
 
 
 @pytest.mark.parametrize("mean", [-1e4, -40.0, 40.0, 1e4])

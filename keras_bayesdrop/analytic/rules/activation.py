@@ -98,9 +98,8 @@ def apply(
     if activation is not activations.relu:
         return Outcome(made, (Factor(gain),))
 
-    def joint(before: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        between = activations.relu_covariance(x.mean, before)
-        return mean, tf.linalg.set_diag(between, variance)
+    def joint(before: tf.Tensor) -> tuple[Moments, tf.Tensor]:
+        return made, activations.relu_covariance(x.mean, before)
 
     return Outcome(made, (Factor(gain),), joint)
 

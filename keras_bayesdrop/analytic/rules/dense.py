@@ -67,9 +67,9 @@ def multiply(
 
 def _with_own_variance(
     mean: tf.Tensor, kernel: tf.Tensor, own: tf.Tensor
-) -> Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    def joint(before: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+) -> Callable[[tf.Tensor], tuple[Moments, tf.Tensor]]:
+    def joint(before: tf.Tensor) -> tuple[Moments, tf.Tensor]:
         between = tf.einsum("ij,rik,kl->rjl", kernel, before, kernel)
-        return mean, between + tf.linalg.diag(own)
+        return Moments(mean, tf.linalg.diag_part(between) + own), between
 
     return joint
