@@ -91,6 +91,16 @@ def test_from_little_noise_to_nothing_but_noise(
             assert missed <= error * np.sqrt(np.mean(want_std**2))
 
 
+def test_one_of_many_takes_all():
+    """Where few of many logits sum to one, second moments scale as means do."""
+    mean, _, covariance = _logits(100, 0.0, 5.0, False)
+    _, want = _sampled(mean, covariance, 2000)
+    for _, std in _found(mean, covariance):
+        missed = np.sqrt(np.mean((std - want) ** 2))
+        # 0.11 was measured.
+        assert missed <= 0.14 * np.sqrt(np.mean(want**2))
+
+
 def test_without_correlations_both_forms_are_the_same():
     for spread in (0.1, 3.0, 30.0):
         mean, _, covariance = _logits(6, 3.0, spread, False)
