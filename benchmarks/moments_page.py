@@ -110,6 +110,27 @@ def error(results: dict[str, Any]) -> str:
     return "\n\n".join(blocks)
 
 
+def logits(results: dict[str, Any]) -> str:
+    """Returns the error of the softmax, by classes and noise."""
+    rows = results["logits"]["rows"]
+    noises = sorted({row["noise"] for row in rows})
+    lines = [
+        "| classes | "
+        + " | ".join(f"noise {noise:g}" for noise in noises)
+        + " |",
+        "|---" * (len(noises) + 1) + "|",
+    ]
+    for classes in sorted({row["classes"] for row in rows}):
+        cells = [
+            f"{row['distance']:.3f} / {100 * row['std']:.0f} %"
+            for noise in noises
+            for row in rows
+            if (row["classes"], row["noise"]) == (classes, noise)
+        ]
+        lines.append(f"| {classes} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 NAMES = {
     "digits": "digits, 64-128-128-10 softmax",
     "boston": "Boston housing, 13-50-1",
@@ -122,6 +143,7 @@ TABLES = {
     "rao_blackwell": rao_blackwell,
     "trained": trained,
     "error": error,
+    "logits": logits,
 }
 
 

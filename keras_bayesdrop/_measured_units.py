@@ -26,7 +26,6 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import SelectionError
 from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan
-from keras_bayesdrop.plan.chains import find_chains
 from keras_bayesdrop.plan.graph import Graph
 from keras_bayesdrop.plan.graph import Node
 from keras_bayesdrop.sparsity.kernels import KERNEL_LAYERS
@@ -200,12 +199,6 @@ def _with_outputs(plan: Plan, values: tuple[int, ...]) -> Plan:
         plan,
         cut=tuple(dict.fromkeys(v for v in taken if v not in random)),
         outputs=values,
-        fusion=find_chains(
-            plan.suffix,
-            plan.specs,
-            values,
-            lambda value: value not in plan.batchless | plan.entries,
-        ),
         pack=list,
         signature=("units", plan.signature, values),
     )

@@ -8,7 +8,6 @@ a node, all that the node depends on.
 import dataclasses
 from collections.abc import Collection
 
-from keras_bayesdrop.plan.chains import find_chains
 from keras_bayesdrop.plan.graph import Graph
 from keras_bayesdrop.plan.plan import Plan
 
@@ -92,11 +91,5 @@ def plan_of_part(plan: Plan, graph: Graph, part: Collection[int]) -> Plan:
         suffix=suffix,
         cut=tuple(dict.fromkeys(v for v in taken if v not in random)),
         outputs=outputs,
-        fusion=find_chains(
-            suffix,
-            plan.specs,
-            outputs,
-            lambda value: value not in plan.batchless | plan.entries,
-        ),
         signature=(plan.signature, outputs),
     )

@@ -9,6 +9,7 @@ which of them are active does not change the noise of the others.
 """
 
 import dataclasses
+import functools
 import weakref
 from collections.abc import Callable
 from collections.abc import Collection
@@ -61,8 +62,6 @@ class Plan:
         entries: Numbers of values with several entries per row.
         sites: Every noise site, active or not, in order of the graph.
         chosen: Paths of the active sites.
-        fusion: The suffix again, with what the compiled op can do in one call
-            as one step.
         problems: Why samples cannot be drawn, if they cannot.
         flatten: Maps what a user passes to tensors for `inputs`.
         pack: Maps anything per output to the structure of the model.
@@ -79,7 +78,6 @@ class Plan:
     entries: frozenset[int]
     sites: tuple[Site, ...]
     chosen: frozenset[str]
-    fusion: Fusion
     problems: tuple[str, ...]
     flatten: Callable[[Any], list[Any]]
     pack: Callable[[Sequence[Any]], Any]
@@ -94,6 +92,14 @@ class Plan:
     def steps(self) -> tuple[Step, ...]:
         """All steps in an order in which they can run."""
         return self.prefix + self.suffix
+
+    @functools.cached_property
+    def fusion(self) -> Fusion:
+        """The suffix with what the compiled op does in one call as one step."""
+        other = self.batchless | self.entries
+        return find_chains(
+            self.suffix, self.specs, self.outputs, lambda v: v not in other
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,12 +191,6 @@ def build_plan(
         _with_role(roles, Role.ENTRIES) | _with_role(roles, Role.UNKNOWN),
         sites,
         chosen,
-        find_chains(
-            suffix,
-            graph.specs,
-            graph.outputs,
-            lambda value: roles[value] is Role.ROWS,
-        ),
         tuple(problems),
         graph.flatten,
         graph.pack,
