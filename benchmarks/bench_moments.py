@@ -306,9 +306,23 @@ def trained(folder: pathlib.Path | None, quick: bool) -> dict[str, Any]:
                     / np.linalg.norm(sampled.std)
                 ),
                 "mean_in_errors_at_50": float(miss / fifty),
+                **information(p, sampled),
             }
         print(name, json.dumps(found[name]), flush=True)
     return found
+
+
+def information(found: Any, sampled: Any) -> dict[str, Any]:
+    """How mutual information goes with that of sampling, for classifiers."""
+    if sampled.task == "regression":
+        return {}
+    pair = [each.mutual_information.ravel() for each in (found, sampled)]
+    return {
+        "information": {
+            "correlation": float(np.corrcoef(*pair)[0, 1]),
+            "ratio": float(pair[0].mean() / pair[1].mean()),
+        }
+    }
 
 
 def options() -> argparse.Namespace:

@@ -65,6 +65,24 @@ def trained(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def information(results: dict[str, Any]) -> str:
+    """Returns how mutual information goes with that of sampling."""
+    lines = [
+        "| network | covariance | correlation of `mutual_information` | "
+        "its mean, in those of sampling |",
+        "|---|---|---|---|",
+    ]
+    for name, each in results["trained"].items():
+        for covariance in COVARIANCES:
+            found = each[covariance].get("information")
+            if found is not None:
+                lines.append(
+                    f"| {NAMES[name]} | {covariance} | "
+                    f"{found['correlation']:.3f} | {found['ratio']:.2f} |"
+                )
+    return "\n".join(lines)
+
+
 def error(results: dict[str, Any]) -> str:
     """Returns the error on random networks, a table a width."""
     rows = results["error"]["rows"]
@@ -142,6 +160,7 @@ TABLES = {
     "cost": cost,
     "rao_blackwell": rao_blackwell,
     "trained": trained,
+    "information": information,
     "error": error,
     "logits": logits,
 }

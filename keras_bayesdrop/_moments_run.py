@@ -23,6 +23,7 @@ from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._request import Request
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
+from keras_bayesdrop.analytic.entropy import mean_entropy
 from keras_bayesdrop.analytic.joint import FEW
 from keras_bayesdrop.analytic.moments import Moments
 from keras_bayesdrop.analytic.propagate import propagate
@@ -294,18 +295,10 @@ def read_output(head: Head, moments: Moments) -> tuple[Any, ...]:
 
 
 def _mean_entropy(task: str, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-    """Returns the mean entropy to second order about the mean.
-
-    E H(p) ~ H(E p) - sum{ Var p[k] / (2 E p[k]) : k }
-    """
-    tiny = 1e-12
     if task == "binary":
         mean = tf.stack([mean, 1.0 - mean], axis=-1)
         variance = tf.stack([variance, variance], axis=-1)
-    p = tf.clip_by_value(mean, tiny, 1.0)
-    entropy = -tf.reduce_sum(p * tf.math.log(p), axis=-1)
-    lost = tf.reduce_sum(variance / (2.0 * p), axis=-1)
-    return tf.maximum(entropy - lost, 0.0)
+    return mean_entropy(mean, variance)
 
 
 def _predictive(
