@@ -64,11 +64,8 @@ def _ahead(
         mean[k]     = x[k] - b log(sum{ exp(x[j] / b) : j != k })
         variance[k] = C[kk] - 2 (C s)[k] + s' C s
 
-    The shares of all but one are those of all, scaled; so are sums over them,
-    and so one temperature would do for all. The largest logit has its own,
-    since nothing might be left of the others; what the temperature of the
-    others of any other logit is, beside that of all, is put right to first
-    order, less so the higher it is.
+    For all logits together once, and for all but the largest, of which nothing
+    might be left; for all but any other by `_all_but_one`.
 
     Args:
         logits: Their means, [..., classes].
@@ -77,7 +74,6 @@ def _ahead(
     """
     classes = logits.shape[-1]
     top = tf.one_hot(tf.argmax(logits, axis=-1), classes, dtype=logits.dtype)
-    # All, and all but the largest.
     two = tf.stack([logits, logits + _NEVER * top], axis=-2)
     diagonal = variance[..., tf.newaxis, :]
 
@@ -91,30 +87,55 @@ def _ahead(
     together = tf.reduce_logsumexp(scaled, axis=-1, keepdims=True)
     s = tf.exp(scaled - together)
     with_s = times(s)
-    between = _sum(s * with_s)
-    s_all, _ = tf.unstack(s, axis=-2)
-    b_all, b_rest = tf.unstack(b, axis=-2)
-    together_all, together_rest = tf.unstack(together, axis=-2)
-    with_all, with_rest = tf.unstack(with_s, axis=-2)
-    between_all, between_rest = tf.unstack(between, axis=-2)
-    # Of all but k, from those of all. At most a half of them is k, but for the
-    # largest, of which this is not used.
-    p = tf.minimum(s_all, 0.5)
-    left = 1.0 - p
-    own = p * variance
-    with_others = (with_all - own) / left
-    within = (_sum(s_all * variance) - own) / left
-    between = (between_all - p * (2.0 * with_all - own)) / tf.square(left)
-    information = tf.math.xlogy(s_all, s_all)
+    made = s, b, b * together, with_s, _sum(s * with_s)
+    every, (_, _, *but_top) = zip(
+        *(tf.unstack(each, axis=-2) for each in made), strict=True
+    )
+    but_one = _all_but_one(variance, *every)
+    log_sum, cross, square = (
+        tf.where(top > 0.0, *pair)
+        for pair in zip(but_top, but_one, strict=True)
+    )
+    spread = variance - 2.0 * cross + square
+    return logits - log_sum, tf.maximum(spread, 0.0)
+
+
+def _all_but_one(
+    variance: tf.Tensor,
+    s: tf.Tensor,
+    b: tf.Tensor,
+    log_sum: tf.Tensor,
+    with_s: tf.Tensor,
+    between: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns sums over all logits but one, from those over all.
+
+    Their shares are those of all, scaled. Their temperature is taken to be
+    that of all, and what it is besides put right to first order, less so the
+    higher it is.
+
+    Args:
+        variance: As in `_ahead`.
+        s: Shares of all. That of the one counts as at most a half: not so of
+            the largest logit, for which this is not meant.
+        b: Their temperature, [..., 1].
+        log_sum: b log(sum{ exp(x[j] / b) : j }), [..., 1].
+        with_s: C s.
+        between: s' C s, [..., 1].
+
+    Returns:
+        `log_sum`, `with_s` and `between` of the others, for each.
+    """
+    p = tf.minimum(s, 0.5)
+    left, own = 1.0 - p, p * variance
+    within = (_sum(s * variance) - own) / left
+    between = (between - p * (2.0 * with_s - own)) / tf.square(left)
+    information = tf.math.xlogy(s, s)
     entropy = tf.math.log1p(-p) - (_sum(information) - information) / left
     entropy = tf.maximum(entropy, 0.0)
-    change = _temperature(within - between, entropy) / b_all - 1.0
-    others = b_all * (together_all + tf.math.log1p(-p)) + change * entropy
-    is_top = top > 0.0
-    ahead = logits - tf.where(is_top, b_rest * together_rest, others)
-    cross = tf.where(is_top, with_rest, with_others)
-    square = tf.where(is_top, between_rest, between)
-    return ahead, tf.maximum(variance - 2.0 * cross + square, 0.0)
+    change = _temperature(within - between, entropy) / b - 1.0
+    log_sum = log_sum + b * tf.math.log1p(-p) + change * entropy
+    return log_sum, (with_s - own) / left, between
 
 
 def _temperature(spread: tf.Tensor, entropy: tf.Tensor) -> tf.Tensor:
