@@ -58,6 +58,7 @@ class Plan:
         cut: Numbers of the values that cross from the prefix to the suffix.
         outputs: Numbers of the output values.
         specs: Per value, its `tf.TensorSpec` or symbolic tensor.
+        rows: Numbers of values with one entry per row, on their first axis.
         batchless: Numbers of values that do not depend on the batch.
         entries: Numbers of values with several entries per row.
         sites: Every noise site, active or not, in order of the graph.
@@ -74,6 +75,7 @@ class Plan:
     cut: tuple[int, ...]
     outputs: tuple[int, ...]
     specs: tuple[Any, ...]
+    rows: frozenset[int]
     batchless: frozenset[int]
     entries: frozenset[int]
     sites: tuple[Site, ...]
@@ -96,9 +98,8 @@ class Plan:
     @functools.cached_property
     def fusion(self) -> Fusion:
         """The suffix with what the compiled op does in one call as one step."""
-        other = self.batchless | self.entries
         return find_chains(
-            self.suffix, self.specs, self.outputs, lambda v: v not in other
+            self.suffix, self.specs, self.outputs, self.rows.__contains__
         )
 
 
@@ -187,6 +188,7 @@ def build_plan(
         cut,
         graph.outputs,
         graph.specs,
+        _with_role(roles, Role.ROWS),
         _with_role(roles, Role.CONSTANT),
         _with_role(roles, Role.ENTRIES) | _with_role(roles, Role.UNKNOWN),
         sites,
