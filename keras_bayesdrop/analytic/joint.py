@@ -88,14 +88,14 @@ class Joint:
             ]
             if terms:
                 self._blocks[output, other] = _sum(terms)
-        covariance = self._own(pairs, output)
+        covariance: Block | None
         if outcome.joint is not None:
             before = self.get(inputs[0], inputs[0])
             if before is None:
                 before = tf.linalg.diag(tf.zeros_like(moments.mean))
             moments, between = outcome.joint(before)
             covariance = _with_variance(between, moments.spread())
-        elif covariance is None:
+        elif (covariance := self._own(pairs, output)) is None:
             covariance = Diagonal(moments.variance)
         elif outcome.linear:
             moments = Moments(moments.mean, _variance(covariance))

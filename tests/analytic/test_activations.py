@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_bayesdrop.analytic import activations
 from keras_bayesdrop.analytic import normal
+from tests.analytic.integration import moments_of_normal
 
 MEANS = np.array([-8.0, -2.0, -0.5, 0.0, 0.3, 1.0, 4.0, 8.0])
 STDDEVS = np.array([0.01, 0.1, 0.5, 1.0, 2.0, 6.0])
@@ -30,17 +31,6 @@ QUADRATURE = {
 }
 
 
-def _truth(function, mean, stddev):
-    """Mean, variance and mean derivative by the trapezoid rule."""
-    z = np.linspace(-10, 10, 20_001)
-    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-    y = np.asarray(function(mean + stddev * z), np.float64)
-    first = scipy.integrate.trapezoid(y * density, z)
-    second = scipy.integrate.trapezoid((y - first) ** 2 * density, z)
-    gain = scipy.integrate.trapezoid(y * z * density, z) / stddev
-    return first, second, gain
-
-
 def _found(activation, dtype=np.float32):
     mean, stddev = np.meshgrid(MEANS, STDDEVS)
     made = activation(
@@ -53,7 +43,7 @@ def _compare(activation, function, tolerance):
     mean, stddev, (first, second, gain) = _found(activation)
     for place in np.ndindex(mean.shape):
         m, s = mean[place], stddev[place]
-        want_first, want_second, want_gain = _truth(function, m, s)
+        want_first, want_second, want_gain = moments_of_normal(function, m, s)
         # In units of the input's spread; float32 adds to it by its mean.
         rounding = 4e-7 * (1 + abs(m) / s)
         allowed = tolerance + rounding
@@ -101,7 +91,9 @@ def test_steps_of_wide_variables(name, stddev):
     # Of a function that rises from 0 to 1, or from -1 to 1.
     height = 2.0 if name == "tanh" else 1.0
     for place, mean in enumerate(means):
-        want_first, want_second, want_gain = _truth(function, mean, stddev)
+        want_first, want_second, want_gain = moments_of_normal(
+            function, mean, stddev
+        )
         assert abs(first[place] - want_first) < 1.3e-3 * height
         error = np.sqrt(second[place]) - np.sqrt(want_second)
         assert abs(error) < 1.3e-3 * height

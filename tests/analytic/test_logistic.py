@@ -8,6 +8,7 @@ import scipy.special
 from keras_bayesdrop.analytic import logistic_mean
 from keras_bayesdrop.analytic import logistic_slope
 from keras_bayesdrop.errors import BayesdropError
+from tests.analytic.integration import moments_of_normal
 
 MEANS, STDDEVS = np.meshgrid(
     np.linspace(-8, 8, 65), np.r_[0.05, np.linspace(0.1, 6, 60)]
@@ -15,10 +16,7 @@ MEANS, STDDEVS = np.meshgrid(
 
 
 def _truth(function, mean, stddev):
-    z = np.linspace(-10, 10, 4001)
-    weights = np.exp(-(z**2) / 2)
-    values = function(mean[..., None] + stddev[..., None] * z)
-    return values @ (weights / weights.sum())
+    return moments_of_normal(function, mean, stddev, points=4001)[0]
 
 
 @pytest.mark.parametrize(

@@ -140,9 +140,10 @@ def test_through_an_activation_by_the_rules_of_moments(last):
     # normal.
     error = 4 * np.hypot(found.mc_error, sampled.mc_error) + 0.005
     np.testing.assert_array_less(np.abs(found.mean - sampled.mean), error)
+    # A tenth, as they are not normal; of a class of probability 0.001 more.
     np.testing.assert_allclose(found.std, sampled.std, rtol=0.1, atol=0.002)
     np.testing.assert_allclose(found.aleatoric, sampled.aleatoric, atol=0.015)
-    # The entropy is taken to second order about the mean.
+    # The entropy is that of Beta distributions.
     np.testing.assert_allclose(
         found.mutual_information, sampled.mutual_information, atol=0.04
     )

@@ -127,14 +127,14 @@ def _all_but_one(
         `log_sum`, `with_s` and `between` of the others, for each.
     """
     p = tf.minimum(s, 0.5)
-    left, own = 1.0 - p, p * variance
+    left, log_left, own = 1.0 - p, tf.math.log1p(-p), p * variance
     within = (_sum(s * variance) - own) / left
     between = (between - p * (2.0 * with_s - own)) / tf.square(left)
     information = tf.math.xlogy(s, s)
-    entropy = tf.math.log1p(-p) - (_sum(information) - information) / left
+    entropy = log_left - (_sum(information) - information) / left
     entropy = tf.maximum(entropy, 0.0)
     change = _temperature(within - between, entropy) / b - 1.0
-    log_sum = log_sum + b * tf.math.log1p(-p) + change * entropy
+    log_sum = log_sum + b * log_left + change * entropy
     return log_sum, (with_s - own) / left, between
 
 
@@ -147,9 +147,10 @@ def _temperature(spread: tf.Tensor, entropy: tf.Tensor) -> tf.Tensor:
         E log(sum{ exp(x[j]) : j }) ~ b log(sum{ exp(mean[j] / b) : j })
         b^2 = 1 + (sum{ s[j] C[jj] : j } - s' C s) / entropy(s)
 
-    with the shares `s = softmax(mean / b)`: right to first order in C, and for
-    n logits alike with large noise of one variance `sqrt(2 log(n))` standard
-    deviations at most, as their maximum.
+    with the shares `s = softmax(mean / b)`: right to first order in C, and in
+    proportion to the noise where it is large, as their maximum. For n logits
+    alike that is `sqrt((1 - 1 / n) log(n))` standard deviations: 1.44 for 10
+    and 2.14 for 100, where the mean of the maximum is 1.54 and 2.51.
 
     Args:
         spread: The numerator.
