@@ -18,51 +18,66 @@ EPOCHS = 100  # of the publication
 
 def layers(result: dict[str, Any]) -> str:
     """Returns what was found, layer by layer, before and after training."""
-    lines = [
-        f"{result['epochs']} epochs (the publication has {EPOCHS}), "
-        f"{result['error_percent']:.2f} % of the test images wrong; ten of "
-        f"them with {result['num_samples']:,} masks:",
-        "",
-        "| layer | training | V | gap of W | gap of NWGM | its excess kurtosis "
-        "| standard error of E | silent activations | their sqrt(V) "
-        "| sqrt(V) of the others |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for path in result["in_the_end"]:
         for name, key in (("before", "before"), ("after", "in_the_end")):
             row = result[key][path]
             silent = "-"
             if row["sparsity"] > 0:
                 silent = f"{row['spread_of_silent']:.2g}"
-            lines.append(
-                f"| {path} | {name} | {row['dropout_variance']:.2g} | "
-                f"{row['ensemble_gap']:.2g} | {row['nwgm_gap']:.2g} | "
-                f"{row['nwgm_kurtosis']:.1f} | "
-                f"{row['monte_carlo_error']:.2g} | "
-                f"{100 * row['sparsity']:.0f} % | "
-                f"{silent} | {row['spread_of_active']:.2g} |"
+            rows.append(
+                [
+                    path,
+                    name,
+                    f"{row['dropout_variance']:.2g}",
+                    f"{row['ensemble_gap']:.2g}",
+                    f"{row['nwgm_gap']:.2g}",
+                    f"{row['nwgm_kurtosis']:.1f}",
+                    f"{row['monte_carlo_error']:.2g}",
+                    f"{100 * row['sparsity']:.0f} %",
+                    silent,
+                    f"{row['spread_of_active']:.2g}",
+                ]
             )
-    return "\n".join(lines)
+    headings = [
+        "layer",
+        "training",
+        "V",
+        "gap of W",
+        "gap of NWGM",
+        "its excess kurtosis",
+        "standard error of E",
+        "silent activations",
+        "their sqrt(V)",
+        "sqrt(V) of the others",
+    ]
+    return (
+        f"{result['epochs']} epochs (the publication has {EPOCHS}), "
+        f"{result['error_percent']:.2f} % of the test images wrong; ten of "
+        f"them with {result['num_samples']:,} masks:"
+        f"\n\n{pages.table(headings, rows)}"
+    )
 
 
 def formulas(result: dict[str, Any]) -> str:
     """Returns how good formulas for the gap of the NWGM are."""
-    lines = [
-        "| layer | mean size of `E - NWGM` | eq. 87 misses it by | "
-        "eq. 202 misses it by |",
-        "|---|---|---|---|",
-    ]
+    rows = []
     for path, row in result["in_the_end"].items():
-        if "missed_by_eq_87" not in row:
-            continue
-        shares = [
-            f"{100 * row[key] / row['nwgm_gap']:.0f} %"
-            for key in ("missed_by_eq_87", "missed_by_eq_202")
-        ]
-        lines.append(
-            f"| {path} | {row['nwgm_gap']:.2g} | {' | '.join(shares)} |"
-        )
-    return "\n".join(lines)
+        if "missed_by_eq_87" in row:
+            shares = [
+                f"{100 * row[key] / row['nwgm_gap']:.0f} %"
+                for key in ("missed_by_eq_87", "missed_by_eq_202")
+            ]
+            rows.append([path, f"{row['nwgm_gap']:.2g}", *shares])
+    return pages.table(
+        [
+            "layer",
+            "mean size of `E - NWGM`",
+            "eq. 87 misses it by",
+            "eq. 202 misses it by",
+        ],
+        rows,
+    )
 
 
 def cost(result: dict[str, Any]) -> str:

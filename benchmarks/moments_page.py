@@ -18,69 +18,78 @@ COVARIANCES = ("diagonal", "full")
 
 def cost(results: dict[str, Any]) -> str:
     """Returns the cost in deterministic passes."""
-    lines = [
-        "| network | `moments`, diagonal | 50 samples, at the least |",
-        "|---|---|---|",
-        *(
-            f"| {name}, {each['rows']} rows | {each['passes']:.1f} passes | "
-            "50 passes |"
+    return pages.table(
+        ["network", "`moments`, diagonal", "50 samples, at the least"],
+        [
+            [
+                f"{name}, {each['rows']} rows",
+                f"{each['passes']:.1f} passes",
+                "50 passes",
+            ]
             for name, each in results["cost"].items()
-        ),
-    ]
-    return "\n".join(lines)
+        ],
+    )
 
 
 def rao_blackwell(results: dict[str, Any]) -> str:
     """Returns the cost of Rao-Blackwell against plain sampling."""
-    lines = [
-        "| network | `rao_blackwell`, in times of `sampling` |",
-        "|---|---|",
-        *(
-            f"| {name}, {each['sampled_rows']} rows, T = {each['samples']} | "
-            f"{each['rao_blackwell_over_sampling']:.2f} |"
+    return pages.table(
+        ["network", "`rao_blackwell`, in times of `sampling`"],
+        [
+            [
+                f"{name}, {each['sampled_rows']} rows, T = {each['samples']}",
+                f"{each['rao_blackwell_over_sampling']:.2f}",
+            ]
             for name, each in results["cost"].items()
-        ),
-    ]
-    return "\n".join(lines)
+        ],
+    )
 
 
 def trained(results: dict[str, Any]) -> str:
     """Returns how standard deviations go with those of sampling."""
-    lines = [
-        "| network | covariance | correlation of `std` with that of sampling | "
-        "its error, root mean square | "
-        "error of `mean`, in standard errors of 50 samples |",
-        "|---|---|---|---|---|",
-    ]
-    for name, each in results["trained"].items():
-        for covariance in COVARIANCES:
-            row = each[covariance]
-            lines.append(
-                f"| {NAMES[name]}, {each['rows']} rows, "
-                f"T = {each['samples']:,} | {covariance} | "
-                f"{row['correlation']:.3f} | "
-                f"{100 * row['std']:.0f} % | "
-                f"{row['mean_in_errors_at_50']:.2f} |"
-            )
-    return "\n".join(lines)
+    return pages.table(
+        [
+            "network",
+            "covariance",
+            "correlation of `std` with that of sampling",
+            "its error, root mean square",
+            "error of `mean`, in standard errors of 50 samples",
+        ],
+        [
+            [
+                f"{NAMES[name]}, {each['rows']} rows, T = {each['samples']:,}",
+                covariance,
+                f"{each[covariance]['correlation']:.3f}",
+                f"{100 * each[covariance]['std']:.0f} %",
+                f"{each[covariance]['mean_in_errors_at_50']:.2f}",
+            ]
+            for name, each in results["trained"].items()
+            for covariance in COVARIANCES
+        ],
+    )
 
 
 def information(results: dict[str, Any]) -> str:
     """Returns how mutual information goes with that of sampling."""
-    lines = [
-        "| network | covariance | correlation of `mutual_information` | "
-        "its mean, in those of sampling |",
-        "|---|---|---|---|",
-    ]
-    for name, each in results["trained"].items():
-        for covariance in COVARIANCES:
-            found = each[covariance].get("information")
-            if found is not None:
-                lines.append(
-                    f"| {NAMES[name]} | {covariance} | "
-                    f"{found['correlation']:.3f} | {found['ratio']:.2f} |"
-                )
-    return "\n".join(lines)
+    return pages.table(
+        [
+            "network",
+            "covariance",
+            "correlation of `mutual_information`",
+            "its mean, in those of sampling",
+        ],
+        [
+            [
+                NAMES[name],
+                covariance,
+                f"{found['correlation']:.3f}",
+                f"{found['ratio']:.2f}",
+            ]
+            for name, each in results["trained"].items()
+            for covariance in COVARIANCES
+            if (found := each[covariance].get("information")) is not None
+        ],
+    )
 
 
 def error(results: dict[str, Any]) -> str:
@@ -91,16 +100,7 @@ def error(results: dict[str, Any]) -> str:
         mine = [row for row in rows if row["width"] == width]
         depths = sorted({row["depth"] for row in mine})
         samples = mine[0]["samples"]
-        lines = [
-            f"Width {width}, against {samples:,} samples, which by themselves "
-            f"leave {100 / (2 * samples) ** 0.5:.1f} % to a standard deviation "
-            f"and {samples**-0.5:.3f} standard deviations to a mean:",
-            "",
-            "| activation | "
-            + " | ".join(f"depth {depth}" for depth in depths)
-            + " | worst mean |",
-            "|---" * (len(depths) + 2) + "|",
-        ]
+        lines = []
         labels = dict.fromkeys((row["activation"], row["last"]) for row in mine)
         for activation, last in labels:
             found = {
@@ -123,30 +123,38 @@ def error(results: dict[str, Any]) -> str:
                 for covariance in COVARIANCES
             )
             name = activation if last is None else f"{activation}, then {last}"
-            lines.append(f"| {name} | " + " | ".join(cells) + f" | {worst} |")
-        blocks.append("\n".join(lines))
+            lines.append([name, *cells, worst])
+        blocks.append(
+            f"Width {width}, against {samples:,} samples, which by themselves "
+            f"leave {100 / (2 * samples) ** 0.5:.1f} % to a standard deviation "
+            f"and {samples**-0.5:.3f} standard deviations to a mean:"
+        )
+        headings = [f"depth {depth}" for depth in depths]
+        blocks.append(
+            pages.table(["activation", *headings, "worst mean"], lines)
+        )
     return "\n\n".join(blocks)
 
 
 def logits(results: dict[str, Any]) -> str:
     """Returns the error of the softmax, by classes and noise."""
-    rows = results["logits"]["rows"]
-    noises = sorted({row["noise"] for row in rows})
-    lines = [
-        "| classes | "
-        + " | ".join(f"noise {noise:g}" for noise in noises)
-        + " |",
-        "|---" * (len(noises) + 1) + "|",
-    ]
-    for classes in sorted({row["classes"] for row in rows}):
-        cells = [
-            f"{row['distance']:.3f} / {100 * row['std']:.0f} %"
-            for noise in noises
-            for row in rows
-            if (row["classes"], row["noise"]) == (classes, noise)
-        ]
-        lines.append(f"| {classes} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    found = {
+        (row["classes"], row["noise"]): row for row in results["logits"]["rows"]
+    }
+    noises = sorted({noise for _, noise in found})
+    return pages.table(
+        ["classes", *(f"noise {noise:g}" for noise in noises)],
+        [
+            [
+                f"{classes}",
+                *(
+                    f"{row['distance']:.3f} / {100 * row['std']:.0f} %"
+                    for row in (found[classes, noise] for noise in noises)
+                ),
+            ]
+            for classes in sorted({classes for classes, _ in found})
+        ],
+    )
 
 
 NAMES = {

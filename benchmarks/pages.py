@@ -3,11 +3,25 @@
 
 import pathlib
 import sys
+from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 RESULTS = ROOT / "benchmarks" / "results"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns a table of Markdown.
+
+    Args:
+        headings: Of the columns.
+        rows: Of each, its cells.
+    """
+    rule = "|---" * len(headings) + "|"
+    head, *lines = (f"| {' | '.join(row)} |" for row in (headings, *rows))
+    return "\n".join([head, rule, *lines])
 
 
 def replaced(text: str, name: str, body: str) -> str:
