@@ -9,6 +9,7 @@ VENV ?= .venv
 OLDEST_VENV ?= .venv-oldest
 DOCS_VENV ?= .venv-docs
 RAY_VENV ?= .venv-ray
+HUB_VENV ?= .venv-hub
 PYTEST_ARGS ?=
 # Processes of a test run, about 1 GB each. A file's tests stay together.
 WORKERS ?= 2
@@ -30,7 +31,7 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-cpp test-pure test-slow test-all test-gpu test-oldest \
-	test-ray lint \
+	test-ray test-hub lint \
 	format golden docs bench clean
 
 help:  ## Show this list.
@@ -81,6 +82,14 @@ test-ray: $(RAY_VENV)/.installed  ## Run the example of Ray Data.
 		'ray[data]>=2.60,<3'
 	@$(RAY_VENV)/bin/python -m pytest tests/examples/check_ray_data.py
 
+# KerasHub brings tokenizers and TensorFlow Text, which nothing else needs. It
+# needs Python 3.11.
+test-hub: $(HUB_VENV)/.installed  ## Run the tests on KerasHub's models.
+	@$(HUB_VENV)/bin/python $(PIP_INSTALL) -c requirements/newest.txt \
+		'keras-hub>=0.32,<0.33'
+	@$(HUB_VENV)/bin/python -m pytest tests/upstream/check_keras_hub.py \
+		$(PYTEST_ARGS)
+
 lint: $(VENV)/.installed  ## Run ruff, mypy and clang-format, changing nothing.
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet --diff .
@@ -109,7 +118,7 @@ bench: $(VENV)/.installed  ## Time prediction; write benchmarks/results.
 
 clean:  ## Remove environments, builds and caches.
 	@rm -rf $(VENV) $(OLDEST_VENV) $(DOCS_VENV) \
-		$(RAY_VENV) build dist _skbuild *.egg-info demo.png \
+		$(RAY_VENV) $(HUB_VENV) build dist _skbuild *.egg-info demo.png \
 		.mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -120,11 +129,14 @@ clean:  ## Remove environments, builds and caches.
 $(VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
 $(OLDEST_VENV)/.dependencies: CONSTRAINTS := requirements/oldest.txt
 $(RAY_VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
+$(HUB_VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
 $(VENV)/.installed: CONSTRAINTS := requirements/newest.txt
 $(OLDEST_VENV)/.installed: CONSTRAINTS := requirements/oldest.txt
 $(RAY_VENV)/.installed: CONSTRAINTS := requirements/newest.txt
+$(HUB_VENV)/.installed: CONSTRAINTS := requirements/newest.txt
 $(VENV)/.dependencies: requirements/newest.txt
 $(RAY_VENV)/.dependencies: requirements/newest.txt
+$(HUB_VENV)/.dependencies: requirements/newest.txt
 $(OLDEST_VENV)/.dependencies: requirements/oldest.txt
 
 $(DOCS_VENV)/.installed: requirements/docs.txt
