@@ -36,6 +36,11 @@ class Draws:
         first_row: Index in `x` of the first row, int or int64 tensor.
         num_rows: Rows in the block, int or int32 tensor.
         shared: Whether one mask serves all rows of a sample.
+        unordered: Whether values with several entries per row hold them in
+            an order of their own. Each entry then has noise of its own, and
+            there must be one sample in the block.
+        watched: Takes what the first row has of every value with several
+            entries per row, if it is a list.
     """
 
     seed: Any
@@ -45,6 +50,8 @@ class Draws:
     first_row: Any
     num_rows: Any
     shared: bool
+    unordered: bool = False
+    watched: list[Any] | None = None
 
     def fold(self, x: tf.Tensor, whole_rows: bool = True) -> tf.Tensor:
         """Repeats every row once per sample, and its Keras mask with it.
@@ -71,10 +78,22 @@ class Draws:
             _keras.set_mask(folded, self.fold(mask, whole_rows))
         return folded
 
-    def unfold(self, y: tf.Tensor) -> tf.Tensor:
-        """Returns [rows, samples, ...] of a folded tensor."""
+    def unfold(self, y: tf.Tensor, whole_rows: bool = True) -> tf.Tensor:
+        """Returns [rows, samples, ...] of a folded tensor.
+
+        With several entries per row each entry counts as a row.
+        """
         dims = _dims(y)
-        return tf.reshape(y, _stack([self.num_rows, self.num_samples, *dims]))
+        if isinstance(self.num_samples, int) and self.num_samples == 1:
+            return y[:, tf.newaxis]
+        sizes = [self.num_rows, self.num_samples]
+        if whole_rows:
+            return tf.reshape(y, _stack([*sizes, *dims]))
+        entries = tf.shape(y)[0] // (self.num_rows * self.num_samples)
+        grouped = tf.reshape(y, _stack([*sizes, entries, *dims]))
+        order = [0, 2, 1, *range(3, 3 + len(dims))]
+        by_entry = tf.transpose(grouped, order)
+        return tf.reshape(by_entry, _stack([-1, self.num_samples, *dims]))
 
     def perturb(
         self,
@@ -85,6 +104,7 @@ class Draws:
         *,
         folded: bool,
         whole_rows: bool,
+        words: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Applies the noise of one site to a tensor.
 
@@ -99,19 +119,23 @@ class Draws:
             whole_rows: Whether the first axis of `x` is known to hold one
                 entry per row. Otherwise it may hold several (a layer that
                 moved time into the batch), which count as units.
+            words: The words of the site, if they are made already.
 
         Returns:
             Folded tensor.
         """
         if isinstance(noise, WeightNoise):
             return self._redraw(x, noise, site, folded, whole_rows)
-        dims = _dims(x)
+        if self.unordered and not whole_rows and words is None:
+            return self.perturb_whole(x, noise, noise_shape, site, None)
+        dims = self._row_dims(x, folded, whole_rows)
         samples = self.num_samples if folded else 1
-        if not whole_rows:
-            dims = [tf.shape(x)[0] // (self.num_rows * samples), *dims]
         # [rows, samples or 1, ...]
         grouped = tf.reshape(x, _stack([self.num_rows, samples, *dims]))
-        words = self._words(site, noise_shape, dims)
+        if self.watched is not None and words is None:
+            self.watched.append(grouped[0])
+        if words is None:
+            words = self._words(site, noise_shape, dims)
         perturbed = noise.apply(grouped, words)
         result = tf.reshape(perturbed, _stack([-1, *_dims(x)]))
         result.set_shape([None, *x.shape[1:]])
@@ -121,6 +145,128 @@ class Draws:
                 result, mask if folded else self.fold(mask, whole_rows)
             )
         return result
+
+    def perturb_whole(
+        self,
+        x: tf.Tensor,
+        noise: Noise,
+        noise_shape: NoiseShape,
+        site: int,
+        axis: int | None,
+    ) -> tf.Tensor:
+        """Applies the noise of one site, of one sample, to any tensor.
+
+        Args:
+            x: Tensor of any shape. There must be one sample in the block.
+            noise: The distribution. It must not be noise on weights.
+            noise_shape: Shape of the noise, see `perturb`.
+            site: Number of the site.
+            axis: The axis of `x` that holds the rows, or several entries of
+                each, the rows outermost. `None`: no axis does, and all rows
+                see the same noise.
+
+        Returns:
+            Tensor of the shape of `x`.
+        """
+        if axis is None:
+            dims = _dims_after(x, 0)
+            alone = dataclasses.replace(self, first_row=0, num_rows=1)
+            noise_dims = _noise_dims(noise_shape, dims)
+            words = alone.words_of_shape(noise_dims, site, rows=False)
+            return _reshape_like(noise.apply(x, words), x)
+        order = [axis, *(n for n in range(x.shape.rank) if n != axis)]
+        back = [order.index(n) for n in range(x.shape.rank)]
+        if noise_shape is not None:
+            noise_shape = tuple(noise_shape[n] for n in order)
+        moved = self.perturb(
+            tf.transpose(x, order),
+            noise,
+            noise_shape,
+            site,
+            folded=True,
+            whole_rows=False,
+        )
+        return _reshape_like(tf.transpose(moved, back), x)
+
+    def loop_words(
+        self,
+        dims: Sequence[int],
+        noise_shape: NoiseShape,
+        site: int,
+        steps: Any,
+    ) -> tf.Tensor:
+        """Makes the words of a site that draws at every step of a loop.
+
+        Args:
+            dims: Entries per row and sample of what one step perturbs, and
+                all its dimensions but the first.
+            noise_shape: Shape of the noise of a step, see `perturb`.
+            site: Number of the site.
+            steps: Number of steps.
+
+        Returns:
+            Words [steps, rows or 1, samples, ...].
+        """
+        words = self._words(site, noise_shape, dims, steps)
+        rank = len(dims)
+        return tf.transpose(words, [2, 0, 1, *range(3, 3 + rank)])
+
+    def words_of_shape(
+        self,
+        shape: Sequence[Any],
+        site: int,
+        *,
+        rows: bool,
+        steps: Any = None,
+    ) -> tf.Tensor:
+        """Makes words for a tensor that code of a layer asks for.
+
+        Args:
+            shape: Dimensions, ints and scalar tensors.
+            site: Number of the site.
+            rows: Whether the first dimension counts rows and samples (or
+                several entries of each). Otherwise there must be one sample
+                in the block, and all rows see the same noise.
+            steps: Number of steps of the loop that draws, if one does.
+
+        Returns:
+            Words of that shape, behind an axis of steps if there are any.
+        """
+        total = _product(list(shape))
+        num_rows = 1 if self.shared or not rows else self.num_rows
+        units = total
+        if rows:
+            units = total // (self.num_rows * self.num_samples)
+        each = units if steps is None else units * steps
+        words = counter_words(
+            self.seed,
+            site,
+            self.first_sample,
+            self.num_samples,
+            self.num_blocks,
+            0 if self.shared or not rows else self.first_row,
+            num_rows,
+            each,
+        )
+        if rows and self.shared:
+            sizes = _stack([self.num_rows, self.num_samples, each])
+            words = tf.broadcast_to(words, sizes)
+        if steps is None:
+            return tf.reshape(words, _stack(shape))
+        by_step = tf.reshape(words, _stack([-1, steps, units]))
+        return tf.reshape(
+            tf.transpose(by_step, [1, 0, 2]), _stack([steps, *shape])
+        )
+
+    def _row_dims(
+        self, x: tf.Tensor, folded: bool, whole_rows: bool
+    ) -> list[Any]:
+        """Returns the dimensions of what a row, or its sample, has of `x`."""
+        dims = _dims(x)
+        if whole_rows:
+            return dims
+        samples = self.num_samples if folded else 1
+        return [tf.shape(x)[0] // (self.num_rows * samples), *dims]
 
     def _redraw(
         self,
@@ -186,19 +332,20 @@ class Draws:
         return _without_groups(_swap(shaped), 3)
 
     def _words(
-        self, site: int, noise_shape: NoiseShape, dims: Sequence[Any]
+        self,
+        site: int,
+        noise_shape: NoiseShape,
+        dims: Sequence[Any],
+        steps: Any = None,
     ) -> tf.Tensor:
-        """Returns the site's words as [rows or 1, samples, *noise dims]."""
-        noise_dims = list(dims)
-        one_mask_a_batch = False
-        if noise_shape is not None:
-            one_mask_a_batch = noise_shape[0] == 1
-            asked = noise_shape[1:]
-            extra = len(dims) - len(asked)
-            noise_dims[extra:] = [
-                dim if want is None else want
-                for want, dim in zip(asked, dims[extra:], strict=True)
-            ]
+        """Returns the site's words as [rows or 1, samples, *noise dims].
+
+        With `steps` they are [rows or 1, samples, steps, *noise dims].
+        """
+        one_mask_a_batch = noise_shape is not None and noise_shape[0] == 1
+        noise_dims = _noise_dims(noise_shape, [None, *dims])[1:]
+        if steps is not None:
+            noise_dims = [steps, *noise_dims]
         same_for_all = self.shared or one_mask_a_batch
         num_rows = 1 if same_for_all else self.num_rows
         words = counter_words(
@@ -214,6 +361,31 @@ class Draws:
         return tf.reshape(
             words, _stack([num_rows, self.num_samples, *noise_dims])
         )
+
+
+def _noise_dims(noise_shape: NoiseShape, dims: Sequence[Any]) -> list[Any]:
+    """Returns the dimensions of the noise on a tensor, the first included.
+
+    A tensor with several entries per row has one more than the shape of the
+    noise tells of; the noise differs between the entries.
+    """
+    if noise_shape is None:
+        return list(dims)
+    extra = len(dims) - len(noise_shape)
+    asked = [noise_shape[0], *[None] * extra, *noise_shape[1:]]
+    return [
+        dim if want is None else want
+        for want, dim in zip(asked, dims, strict=True)
+    ]
+
+
+def _reshape_like(y: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+    """Gives a tensor the static shape and the Keras mask of another."""
+    y.set_shape(x.shape)
+    mask = _keras.get_mask(x)
+    if mask is not None:
+        _keras.set_mask(y, mask)
+    return y
 
 
 def _swap(x: tf.Tensor) -> tf.Tensor:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from keras_bayesdrop._rng import SAMPLES_PER_BLOCK
+from keras_bayesdrop.plan import KERAS_BATCH
 from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
@@ -57,6 +58,8 @@ def rows_per_batch(
     """Returns how many rows of `x` to take at once, for all replicas."""
     if batch_size is not None:
         return batch_size
+    if plan.one_at_a_time:
+        return _fixed_rows(plan) or KERAS_BATCH
     return replicas * _auto_rows(_row_bytes(plan, plan.steps))
 
 
@@ -84,6 +87,8 @@ def choose_geometry(
     Returns:
         The geometry.
     """
+    if plan.one_at_a_time:
+        return Geometry(num_rows, 1)
     suffix_bytes = _row_bytes(plan, steps)
     whole_bytes = _row_bytes(plan, plan.steps)
     only_chains = all(isinstance(step, ChainStep) for step in steps)
@@ -108,6 +113,12 @@ def choose_geometry(
             num_samples if only_chains else _MAX_BLOCKS,
         ),
     )
+
+
+def _fixed_rows(plan: Plan) -> int | None:
+    """Returns the only batch size that the inputs of a model take, if any."""
+    sizes = {tuple(plan.specs[number].shape)[0] for number in plan.inputs}
+    return next((size for size in sizes if size is not None), None)
 
 
 def _whole_blocks(most: int, wanted: int, most_blocks: int) -> int:

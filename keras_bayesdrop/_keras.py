@@ -16,6 +16,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras.src import backend as _backend
 from keras.src.backend import KerasTensor
 from keras.src.models.functional import Functional
 from keras.src.trainers.data_adapters import get_data_adapter
@@ -163,6 +164,15 @@ def accepts(operation: Any, argument: str) -> bool:
     return argument in _parameters_of_call(type(operation).call)
 
 
+def position_of(layer: Any, argument: str) -> int | None:
+    """Returns the position of an argument of a layer's `call`, if it has it.
+
+    The layer itself does not count.
+    """
+    names = list(inspect.signature(type(layer).call).parameters)[1:]
+    return names.index(argument) if argument in names else None
+
+
 @functools.lru_cache(maxsize=1024)
 def _parameters_of_call(call: Callable[..., Any]) -> frozenset[str]:
     return _parameters(call)
@@ -173,6 +183,43 @@ def _parameters(function: Any) -> frozenset[str]:
         return frozenset(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return frozenset()
+
+
+def random_backend() -> Any:
+    """Returns the module whose functions `keras.random` calls."""
+    return _backend.random
+
+
+def loop_backend() -> Any:
+    """Returns the module whose `rnn` recurrent layers call."""
+    return _backend
+
+
+@contextlib.contextmanager
+def training_mode(layer: Any, training: bool) -> Iterator[None]:
+    """Sets the `training` that layers called inside inherit, and restores it.
+
+    Args:
+        layer: The layer whose `call` is under way.
+        training: What a layer without an argument of its own gets.
+
+    Yields:
+        Nothing.
+    """
+    context = layer._get_call_context()
+    before = getattr(context, "training", None)
+    context.training = training
+    try:
+        yield
+    finally:
+        context.training = before
+
+
+def seed_variables(layer: Any) -> list[Any]:
+    """Returns the states of the seed generators that a layer holds."""
+    return [
+        generator.state for generator in getattr(layer, "_seed_generators", ())
+    ]
 
 
 def get_mask(x: Any) -> Any:

@@ -11,11 +11,13 @@ from keras_bayesdrop._validate import check_int
 from keras_bayesdrop._validate import check_model
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import BayesdropWarning
+from keras_bayesdrop.errors import HiddenNoiseError
 from keras_bayesdrop.errors import NothingToSampleError
+from keras_bayesdrop.plan import Survey
+from keras_bayesdrop.plan import active_paths
+from keras_bayesdrop.plan import hidden_noise
 from keras_bayesdrop.sites import LayerSelection
 from keras_bayesdrop.sites import Site
-from keras_bayesdrop.sites import hidden_noise
-from keras_bayesdrop.sites import select_sites
 from keras_bayesdrop.views import StochasticView
 from keras_bayesdrop.views import View
 from keras_bayesdrop.views import source_of
@@ -50,34 +52,68 @@ def unwrap(
 
 
 def check_noise(
-    model: Any, sites: Sequence[Site], layers: LayerSelection
+    model: Any,
+    surveyed: Survey,
+    layers: LayerSelection,
+    allow_hidden_noise: bool = False,
 ) -> None:
-    """Raises if no noise is active; warns of noise that cannot be reached."""
-    hidden = hidden_noise(model, "")
-    reasons = "; ".join(f"`{path}`: {why}" for path, why in hidden)
-    chosen = select_sites(layers, sites) if layers is not None else None
-    active = any(
-        site.noise.active and (chosen is None or site.path in chosen)
+    """Raises if no noise is active, or if some cannot be reached.
+
+    Args:
+        model: The model.
+        surveyed: What was found in it.
+        layers: Which noise sites are to be active.
+        allow_hidden_noise: Whether to warn of noise that cannot be reached,
+            and go on without it.
+    """
+    active = active_paths(layers, surveyed)
+    sites = [
+        site
+        for site in surveyed.sites
+        if site.noise.active and site.path in active
+    ]
+    drawn = [
+        site
         for site in sites
+        if site.path in surveyed.seen or not surveyed.is_complete
+    ]
+    # What draws in training mode only stays off if other sites are asked for.
+    hidden = [
+        each for each in surveyed.hidden if each.always or layers is None
+    ]
+    reasons = "; ".join(f"`{each.path}`: {each.why}" for each in hidden)
+    if not drawn and not (hidden and not allow_hidden_noise):
+        _raise_nothing(model, surveyed, sites, reasons)
+    if not hidden:
+        return
+    if not allow_hidden_noise:
+        raise HiddenNoiseError(hidden_noise(hidden))
+    warnings.warn(
+        "Some layers draw noise that cannot be reached: neither the seed nor "
+        f"the uncertainty covers it. Use a dropout layer instead. {reasons}",
+        BayesdropWarning,
+        stacklevel=4,
     )
-    if not active:
-        seen = [
-            f"`{layer.name}` ({type(layer).__name__})" for layer in model.layers
-        ]
-        named = ", ".join(seen[:_LAYERS_NAMED])
-        more = ", ..." if len(seen) > _LAYERS_NAMED else ""
-        out_of_reach = f" Out of reach: {reasons}." if hidden else ""
-        raise NothingToSampleError(
-            f"Model `{model.name}` has no active noise: nothing to sample. "
-            "Expected at least one dropout layer with a rate above 0 (such as "
-            f"`keras_bayesdrop.MCDropout`). Received: {named}{more}."
-            f"{out_of_reach}"
-        )
-    if hidden:
-        warnings.warn(
-            "Some layers draw noise in code of their own, which cannot be "
-            "reached: neither the seed nor the uncertainty covers it. Use a "
-            f"dropout layer inside instead. {reasons}",
-            BayesdropWarning,
-            stacklevel=3,
-        )
+
+
+def _raise_nothing(
+    model: Any, surveyed: Survey, sites: Sequence[Site], reasons: str
+) -> None:
+    if not surveyed.is_complete:
+        return
+    seen = [
+        f"`{layer.name}` ({type(layer).__name__})" for layer in model.layers
+    ]
+    named = ", ".join(seen[:_LAYERS_NAMED])
+    more = ", ..." if len(seen) > _LAYERS_NAMED else ""
+    idle = ", ".join(f"`{site.path}`" for site in sites)
+    never = f" Never seen to draw: {idle}." if sites else ""
+    asked = ", ".join(f"`{path}`" for path in sorted(surveyed.requestable))
+    ask = f" Draws only if named in `layers`: {asked}." if asked else ""
+    out_of_reach = f" Out of reach: {reasons}." if reasons else ""
+    raise NothingToSampleError(
+        f"Model `{model.name}` has no active noise: nothing to sample. "
+        "Expected at least one dropout layer with a rate above 0 (such as "
+        f"`keras_bayesdrop.MCDropout`). Received: {named}{more}."
+        f"{never}{ask}{out_of_reach}"
+    )

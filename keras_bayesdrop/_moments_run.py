@@ -193,7 +193,7 @@ class MomentsRun:
 
 def require_graph(model: Any, surveyed: Survey) -> Graph:
     """Returns the graph of a model, or raises if it has none."""
-    if surveyed.graph is None:
+    if surveyed.graph is None or _keras.graph_of(model) is None:
         raise PlanError(
             f"Model `{model.name}` computes in code of its own, which "
             "moments cannot be taken through. Expected a Functional or "

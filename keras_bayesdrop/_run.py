@@ -9,7 +9,9 @@ rest goes on with the next block of samples.
 """
 
 import dataclasses
+import functools
 import math
+import warnings
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -28,8 +30,10 @@ from keras_bayesdrop._geometry import choose_geometry
 from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._request import Request
 from keras_bayesdrop._rng import seed_to_key
+from keras_bayesdrop._row_check import rows_mix
 from keras_bayesdrop._sampler import Sampler
 from keras_bayesdrop._sampler import sampler_for
+from keras_bayesdrop._sampler import say_once
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
 from keras_bayesdrop._tolerance import checkpoints
@@ -37,8 +41,11 @@ from keras_bayesdrop._tolerance import spans
 from keras_bayesdrop._workers import gather_rows
 from keras_bayesdrop._workers import gather_samples
 from keras_bayesdrop.engines import Engine
+from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.engines import assign_steps
 from keras_bayesdrop.engines import choose_engine
+from keras_bayesdrop.errors import BayesdropWarning
+from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Predictive
@@ -87,9 +94,10 @@ class Run:
         self.model = model
         self.request = request
         self.plan = plan
-        self.plan.require_samples()
+        self.plan.require_samples(allow_hidden_noise=True)
         self.engine: Engine
         self.engine, self.reason = choose_engine(self.plan, engine)
+        self._check_one_at_a_time()
         self.heads: list[Head] = resolve_heads(
             model,
             num_outputs or len(self.plan.outputs),
@@ -103,6 +111,115 @@ class Run:
         self.share_samples = False
         self.num_rows = 0
         self.largest_batch = 0
+
+    def _check_one_at_a_time(self) -> None:
+        """Says once per model that samples run one at a time."""
+        if not self.plan.one_at_a_time or self.plan.mixes_rows:
+            return
+        if self.request.replicas is not None:
+            self.plan.require_folding()
+        if say_once(self.model, "one at a time"):
+            warnings.warn(
+                f"Samples of model `{self.model.name}` run one at a time, "
+                f"which is slower: {self.plan.one_at_a_time}.",
+                BayesdropWarning,
+                stacklevel=5,
+            )
+
+    def check_rows(self, inputs: Any) -> None:
+        """Checks that rows do not influence each other, once per program.
+
+        If they do, samples run one at a time, and batches as they are given.
+
+        Args:
+            inputs: Structure of arrays or tensors, some rows of `x`.
+        """
+        if self.plan.mixes_rows:
+            self._accept_mixing()
+            return
+        sampler = sampler_for(
+            self.model, self.plan, self.engine, self.request.shared
+        )
+        if sampler.rows_mix is None:
+            sampler.rows_mix = rows_mix(
+                functools.partial(self._first_row, sampler, False), inputs
+            )
+        if sampler.rows_mix:
+            self._run_alone("rows of a batch influence each other")
+            return
+        if not self.plan.has_entries:
+            return
+        if sampler.entries_mix is None:
+            sampler.entries_mix = rows_mix(
+                functools.partial(self._first_row, sampler, True), inputs
+            )
+        if sampler.entries_mix:
+            self._run_alone(
+                "noise is on values that hold rows in an order of their own",
+                unordered=True,
+            )
+
+    def _first_row(
+        self, sampler: Sampler, watch: bool, inputs: Any
+    ) -> list[tf.Tensor]:
+        """Predicts a few rows; returns what belongs to the first of them.
+
+        Args:
+            sampler: The programs.
+            watch: Whether to look at what noise is put on, not at outputs.
+            inputs: Structure of tensors.
+        """
+        flat = self.plan.flatten(inputs)
+        num_rows = int(flat[0].shape[0])
+        engine: Engine = Reference() if watch else self.engine
+        outputs = sampler.suffix(
+            self.plan,
+            engine,
+            sampler.prefix(self.plan, engine, flat),
+            1 if watch else self._geometry(num_rows).num_blocks,
+            self.key,
+            tf.constant(0, tf.int64),
+            tf.constant(1 if self.plan.one_at_a_time else 2, tf.int32),
+            tf.constant(self.request.first_row, tf.int64),
+            tf.constant(num_rows, tf.int32),
+            watch=watch,
+        )
+        count = len(self.plan.outputs)
+        if watch:
+            return outputs[count:]
+        return [
+            output[: max(1, int(output.shape[0]) // num_rows)]
+            for output in outputs
+        ]
+
+    def _run_alone(self, reason: str, unordered: bool = False) -> None:
+        """Goes on with one sample at a time and the caller's own batches."""
+        self.plan = self.plan.alone(reason, unordered)
+        self.engine, self.reason = choose_engine(self.plan, "auto")
+        self._accept_mixing()
+
+    def _accept_mixing(self) -> None:
+        """Warns of rows that depend on their batch; refuses what needs none."""
+        request = self.request
+        for name, asked in (
+            ("tolerance", request.tolerance),
+            ("a distribution strategy", request.replicas),
+        ):
+            if asked:
+                raise PlanError(
+                    f"Rows of model `{self.model.name}` depend on the rest of "
+                    f"their batch ({self.plan.one_at_a_time}), so that no row "
+                    f"can be left out or moved. Expected no {name}. Received: "
+                    f"{name}"
+                )
+        warnings.warn(
+            f"Rows of model `{self.model.name}` depend on the rest of their "
+            f"batch ({self.plan.one_at_a_time}): a prediction is that of a row "
+            "among the others of its batch, as in `model.predict`, and changes "
+            "with `batch_size`. Samples run one at a time.",
+            BayesdropWarning,
+            stacklevel=5,
+        )
 
     def count_steps(
         self, num_rows: int, rows_per_batch: int, batches: int | None
@@ -246,7 +363,7 @@ class Run:
             numbers = first_row + rows[leave]
             for part, collector in zip(parts, collectors, strict=True):
                 leaving = collector.take(leave) if len(stay) else collector
-                part.append(leaving.finish(numbers))
+                part.append(leaving.finish(_numbers(numbers, leaving)))
             if not len(stay):
                 break
             collectors = [collector.take(stay) for collector in collectors]
@@ -428,6 +545,8 @@ def _predictive(
         stats = dataclasses.replace(
             stats, variance_reduction=_ratio(moments.variance, sampled)
         )
+    # An output may have several rows for one of `x`.
+    stats = dataclasses.replace(stats, num_rows=len(moments.mean))
     regression = head.task == "regression"
     adaptive = request.tolerance is not None
     return Predictive(
@@ -444,6 +563,17 @@ def _predictive(
         sampled_variance=sampled,
         num_samples_used=collected.num_samples if adaptive else None,
     )
+
+
+def _numbers(rows: Any, collector: Any) -> Any:
+    """Returns the row in `x` of each row of an output.
+
+    An output may have several rows for one of `x`, or some for all of them.
+    """
+    count = int(collector.state[1].shape[0])
+    if count == len(rows):
+        return rows
+    return rows[np.arange(count) * len(rows) // count]
 
 
 def _ratio(whole: Any, part: Any) -> float:

@@ -40,6 +40,18 @@ def sampler_for(
         return known[key]
 
 
+_said: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+
+
+def say_once(model: Any, what: str) -> bool:
+    """Returns whether something is to be said of a model the first time."""
+    with _lock:
+        said = _said.setdefault(model, set())
+        first = what not in said
+        said.add(what)
+        return first
+
+
 class Sampler:
     """Programs of one plan, traced once per signature.
 
@@ -50,6 +62,10 @@ class Sampler:
     def __init__(self, shared: bool) -> None:
         self.shared = shared
         self.num_traces = 0
+        # Whether rows influence each other, if that is known.
+        self.rows_mix: bool | None = None
+        # Likewise entries of rows, where a value holds several.
+        self.entries_mix: bool | None = None
         self._programs: dict[Any, Any] = {}
 
     def prefix(
@@ -94,6 +110,7 @@ class Sampler:
         num_samples: tf.Tensor,
         first_row: tf.Tensor,
         num_rows: tf.Tensor,
+        watch: bool = False,
     ) -> list[tf.Tensor]:
         """Runs the rest for a block of samples.
 
@@ -107,11 +124,14 @@ class Sampler:
             num_samples: Scalar int32.
             first_row: Scalar int64, index in `x` of the first row.
             num_rows: Scalar int32.
+            watch: Whether to return, after the outputs, what the first row
+                has of every value that noise is put on.
 
         Returns:
             Tensors [rows, samples, ...] for `plan.outputs`.
         """
         half = len(plan.cut)
+        watched: list[Any] | None = [] if watch else None
         masked = [mask is not None for mask in cut[half:]]
 
         def run(
@@ -127,17 +147,23 @@ class Sampler:
             for value, has_mask in zip(values, masked, strict=True):
                 if has_mask:
                     _keras.set_mask(value, next(masks))
+            alone = bool(plan.one_at_a_time)
             draws = Draws(
                 seed=seed,
                 first_sample=first_sample,
-                num_samples=num_samples,
-                num_blocks=num_blocks,
+                num_samples=1 if alone else num_samples,
+                num_blocks=1 if alone else num_blocks,
                 first_row=first_row,
                 num_rows=num_rows,
                 shared=self.shared,
+                unordered=plan.unordered,
+                watched=watched,
             )
             outputs = engine.run_suffix(plan, values, draws)
-            return [draws.unfold(output) for output in outputs]
+            return [
+                draws.unfold(output, number in plan.rows)
+                for number, output in zip(plan.outputs, outputs, strict=True)
+            ] + (watched or [])
 
         present = [tensor for tensor in cut if tensor is not None]
         scalars = [seed, first_sample, num_samples, first_row, num_rows]
@@ -152,7 +178,7 @@ class Sampler:
                 for tensor in present[half:]
             ),
         ]
-        key = ("suffix", num_blocks, tuple(masked), _key(specs))
+        key = ("suffix", num_blocks, watch, tuple(masked), _key(specs))
         program = self._program(key, run, specs)
         return list(program(*scalars, *present))
 
@@ -176,6 +202,8 @@ def _declared(plan: Plan, number: int, tensor: tf.Tensor) -> tf.TensorSpec:
     """
     declared = tuple(plan.specs[number].shape)
     sizes = tuple(tensor.shape)
+    if plan.fixed_batch:
+        return tf.TensorSpec(sizes, tensor.dtype)
     if number not in plan.batchless:
         declared = (None, *declared[1:])
     if len(declared) != len(sizes):

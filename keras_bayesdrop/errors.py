@@ -23,6 +23,10 @@ class NothingToSampleError(BayesdropError):
     """The model has no active noise site: every sample would be the same."""
 
 
+class HiddenNoiseError(BayesdropError):
+    """The model draws noise that cannot be sampled."""
+
+
 class SelectionError(BayesdropError):
     """A `layers` argument that matches nothing it could stand for."""
 

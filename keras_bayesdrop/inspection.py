@@ -3,14 +3,17 @@
 
 import dataclasses
 import sys
+from typing import Any
 
 import keras
 
+from keras_bayesdrop import _data
 from keras_bayesdrop import _keras
 from keras_bayesdrop._table import format_table
 from keras_bayesdrop._validate import check_model
-from keras_bayesdrop.plan import find_sites
-from keras_bayesdrop.sites import hidden_noise
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.plan import active_paths
+from keras_bayesdrop.plan import survey
 from keras_bayesdrop.views import source_of
 
 
@@ -22,13 +25,17 @@ class SiteReport:
         path: Names from the model down to the layer.
         layer: Class name of the layer.
         noise: The noise in words.
-        active: Whether it can change anything (its rate is above 0).
+        active: Whether prediction turns it on: its rate is above 0, and it is
+            none that has to be asked for (augmentation).
+        drawn: Whether it was seen to draw. `None` where that takes an example
+            of the inputs, and none was at hand.
     """
 
     path: str
     layer: str
     noise: str
     active: bool
+    drawn: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -53,10 +60,10 @@ class Inspection:
         lines = [f"Model `{self.model}`"]
         if self.stochastic:
             rows = [
-                (s.path, s.layer, s.noise, "yes" if s.active else "no")
+                (s.path, s.layer, s.noise, _word(s.active), _word(s.drawn))
                 for s in self.stochastic
             ]
-            header = ("noise site", "layer", "noise", "active")
+            header = ("noise site", "layer", "noise", "active", "drawn")
             lines += ["", format_table(header, rows)]
         else:
             lines += ["", "No noise site: nothing to sample."]
@@ -82,11 +89,22 @@ class Inspection:
         )
 
 
-def inspect(model: keras.Model, verbose: bool = True) -> Inspection:
+def _word(answer: bool | None) -> str:
+    return {True: "yes", False: "no", None: "unknown"}[answer]
+
+
+def inspect(
+    model: keras.Model, x: Any = None, verbose: bool = True
+) -> Inspection:
     """Reports what of a model is stochastic, and what could not be reached.
+
+    Layers are traced to see what they draw; nothing is trained or changed.
 
     Args:
         model: A built Keras model.
+        x: Rows like those to predict, an array or a structure of arrays.
+            Needed to see what a model draws whose `call` is its own code;
+            without, its sites are reported as `unknown`.
         verbose: Whether to print the report as well.
 
     Returns:
@@ -101,7 +119,22 @@ def inspect(model: keras.Model, verbose: bool = True) -> Inspection:
     _keras.require_tensorflow()
     check_model(model)
     model, _ = source_of(model, None)
-    sites = find_sites(model)
+    if isinstance(x, bool):
+        raise BayesdropError(
+            "Invalid value for argument `x`. Expected rows for the model, or "
+            f"None. Received: x={x} (`verbose` is the third argument)"
+        )
+    example = None
+    if x is not None:
+        if _data.count_rows(x) is None:
+            raise BayesdropError(
+                "Invalid value for argument `x`. Expected an array [rows, "
+                f"...] or a structure of arrays. Received: {type(x).__name__}"
+            )
+        _data.check_shapes(model, x)
+        example = _data.specs_of(x)
+    surveyed = survey(model, example)
+    active = active_paths(None, surveyed)
     report = Inspection(
         model.name,
         tuple(
@@ -109,11 +142,12 @@ def inspect(model: keras.Model, verbose: bool = True) -> Inspection:
                 site.path,
                 type(site.layer).__name__,
                 site.noise.describe(),
-                site.noise.active,
+                site.noise.active and site.path in active,
+                site.path in surveyed.seen if surveyed.is_complete else None,
             )
-            for site in sites
+            for site in surveyed.sites
         ),
-        tuple(hidden_noise(model, "")),
+        tuple((each.path, each.why) for each in surveyed.hidden),
         sum(
             isinstance(layer, keras.layers.BatchNormalization)
             for layer in _keras.all_layers(model)

@@ -39,6 +39,7 @@ from keras_bayesdrop.engines.select import ENGINES
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import BayesdropWarning
 from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.plan import complete
 from keras_bayesdrop.plan import survey
 from keras_bayesdrop.sites import LayerSelection
 from keras_bayesdrop.views import MASKS
@@ -71,6 +72,7 @@ def predict_with_uncertainty(
     tolerance: float | None = None,
     absolute_tolerance: float | None = None,
     first_row: int = 0,
+    allow_hidden_noise: bool = False,
 ) -> Any:
     """Predicts with a Keras model and says how sure it is.
 
@@ -165,6 +167,11 @@ def predict_with_uncertainty(
             which `x` is a part. With independent masks a row has the noise of
             its number, so that parts predicted apart, with the same seed, are
             what the whole would be. Shared masks are the same for all rows.
+        allow_hidden_noise: Bool. Noise that cannot be sampled (drawn by
+            TensorFlow or NumPy in the code of a layer, or only in a training
+            mode that changes more than the noise) is an error that names the
+            layer. `True` makes it a warning, and leaves the noise out of the
+            uncertainty. Defaults to `False`.
 
     Returns:
         A `Predictive`, or a structure of them like the model's outputs.
@@ -223,15 +230,21 @@ def predict_with_uncertainty(
         check_positive_int(steps, "steps")
     model, layers = unwrap(model, layers)
     surveyed = survey(model)
-    check_noise(model, surveyed.sites, layers)
+    if surveyed.is_complete:
+        surveyed = complete(model, None, surveyed, layers)
+        check_noise(model, surveyed, layers, allow_hidden_noise)
 
-    def start(example: Any) -> Run | MomentsRun:
-        plan = build_plan(model, layers, example, surveyed)
+    def start(example: Any, rows: Any) -> Run | MomentsRun:
+        seen = complete(model, example, surveyed, layers)
+        if seen is not surveyed:
+            check_noise(model, seen, layers, allow_hidden_noise)
+        plan = build_plan(model, layers, example, seen)
         if method == "sampling":
             run = Run(model, plan, engine, task, from_logits, request)
+            run.check_rows(rows)
             _warn_if_not_adaptive(run)
             return run
-        graph = require_graph(model, surveyed)
+        graph = require_graph(model, seen)
         part, full = part_to_sample(
             model, graph, plan, method, covariance, fallback
         )
@@ -264,7 +277,7 @@ def predict_with_uncertainty(
     if num_rows is not None:
         _data.check_shapes(model, x)
         _data.check_arrays(x)
-        run = start(_data.specs_of(x))
+        run = start(_data.specs_of(x), _data.some_rows(x))
         # Moments are taken on one device.
         replicas = request.num_replicas if isinstance(run, Run) else 1
         rows = rows_per_batch(run.plan, request.batch_size, replicas)
@@ -273,7 +286,7 @@ def predict_with_uncertainty(
         for batch in _data.iterate(x, rows, steps):
             if run is None:
                 _data.check_shapes(model, batch.inputs)
-                run = start(batch.inputs)
+                run = start(batch.inputs, batch.inputs)
             run.add(batch, progress, checked=num_rows is not None)
             if progress.stopped:
                 break

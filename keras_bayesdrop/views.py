@@ -21,7 +21,7 @@ from keras_bayesdrop._validate import check_int
 from keras_bayesdrop._validate import check_model
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.plan import build_plan
-from keras_bayesdrop.plan import find_sites
+from keras_bayesdrop.plan import survey
 from keras_bayesdrop.sites import LayerSelection
 from keras_bayesdrop.sites import select_sites
 
@@ -46,7 +46,10 @@ class View(keras.Model):
     ) -> None:
         check_model(source)
         if layers is not None:
-            select_sites(layers, find_sites(source))
+            surveyed = survey(source)
+            # Without an example not all sites of code of one's own are known.
+            if surveyed.is_complete:
+                select_sites(layers, surveyed.sites)
         super().__init__(name=name, **kwargs)
         self.source = source
         self.selection = layers if isinstance(layers, str) else _frozen(layers)
@@ -79,8 +82,8 @@ class View(keras.Model):
         """
         layers = None
         if self.selection is not None:
-            sites = find_sites(self.source)
-            layers = sorted(select_sites(self.selection, sites))
+            surveyed = survey(self.source)
+            layers = sorted(select_sites(self.selection, surveyed.sites))
         return {
             "name": self.name,
             "source": keras.saving.serialize_keras_object(self.source),

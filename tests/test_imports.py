@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # counts as one module. A new module goes in the highest row that serves it.
 ROWS = (
     {"errors", "_types", "_version", "_export", "_validate", "_rng", "_keras"}
+    | {"_observer"}
     | {"_noise_precision", "_progress", "_sketch", "_table", "_arrays"}
     | {"_labels", "_mixture", "_sparse_source", "_stats", "_predictive_checks"}
     | {"_predictive_file", "_build_info", "_library", "_sample_weights"}
@@ -37,7 +38,7 @@ ROWS = (
     {"predict", "explanation", "information", "inspection", "_accumulate"}
     | {"_data", "_geometry", "_moments_run", "_partial_run", "_run"}
     | {"_sampler", "_tasks", "_measured_units", "consistency_report"}
-    | {"_collect", "_model_checks", "_tolerance", "serving"}
+    | {"_collect", "_model_checks", "_row_check", "_tolerance", "serving"}
     | {"_replicas", "_request", "_workers"},
     {"decisions"},
     {"callbacks", "training", "cli", "__main__"},

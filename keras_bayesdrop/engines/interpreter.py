@@ -13,6 +13,7 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop._draws import Draws
+from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan
@@ -74,6 +75,11 @@ def run_suffix(
         if not step.active or draws is None:
             return step.noise.expected(fold(number))
         x = values[number]
+        weights = isinstance(step.noise, WeightNoise)
+        if plan.one_at_a_time and step.axis != 0 and not weights:
+            return draws.perturb_whole(
+                x, step.noise, step.noise_shape, step.site, step.axis
+            )
         if number in plan.batchless:
             x = tf.repeat(x, draws.num_rows, axis=0)
         return draws.perturb(

@@ -31,6 +31,11 @@ def choose_engine(plan: Plan, prefer: str = "auto") -> tuple[Engine, str]:
     check_choice(prefer, "engine", ENGINES)
     if prefer == "reference":
         return Reference(), "asked for"
+    if plan.one_at_a_time:
+        why_not = f"samples run one at a time: {plan.one_at_a_time}"
+        if prefer == "fused":
+            raise _unavailable(why_not)
+        return Reference(), why_not
     why_not = _why_no_chain(plan.suffix, plan.fusion.why_not)
     why_not = why_not or why_no_fused_engine(prefer)
     if not why_not:
@@ -39,11 +44,15 @@ def choose_engine(plan: Plan, prefer: str = "auto") -> tuple[Engine, str]:
         if not why_not:
             return fused, "dense chain"
     if prefer == "fused":
-        raise EngineUnavailableError(
-            f"The fused engine cannot run: {why_not}. Expected "
-            "engine='auto' or engine='reference'. Received: engine='fused'"
-        )
+        raise _unavailable(why_not)
     return Reference(), why_not
+
+
+def _unavailable(why_not: str) -> EngineUnavailableError:
+    return EngineUnavailableError(
+        f"The fused engine cannot run: {why_not}. Expected engine='auto' or "
+        "engine='reference'. Received: engine='fused'"
+    )
 
 
 def why_no_fused_engine(prefer: str = "auto") -> str:

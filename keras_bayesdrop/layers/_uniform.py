@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bayesdrop._observer import current_observer
+
 
 def uniform(sizes: Sequence[Any], dtype: str, seed: Any) -> tf.Tensor:
     """Draws from [0, 1), as `keras.random.uniform` does.
@@ -23,6 +25,10 @@ def uniform(sizes: Sequence[Any], dtype: str, seed: Any) -> tf.Tensor:
     Returns:
         A tensor.
     """
+    observer = current_observer()
+    if observer is not None:
+        arguments = {"shape": sizes, "minval": 0.0, "maxval": 1.0}
+        return observer.draw("uniform", {**arguments, "dtype": dtype})
     return tf.random.stateless_uniform(
         sizes, seed=seed.next(), dtype=dtype, alg="philox"
     )

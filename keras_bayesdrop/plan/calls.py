@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calling a Keras operation for several samples without changing it."""
 
-import dataclasses
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -13,19 +12,25 @@ import tensorflow as tf
 from keras_bayesdrop import _keras
 from keras_bayesdrop._draws import Draws
 from keras_bayesdrop.errors import PlanError
-from keras_bayesdrop.plan.probe import Role
-from keras_bayesdrop.plan.probe import Shape
-from keras_bayesdrop.plan.probe import misplaced
-from keras_bayesdrop.plan.probe import role_of
+from keras_bayesdrop.plan.observe import Draw
+from keras_bayesdrop.plan.observe import Observation
+from keras_bayesdrop.plan.probe import BATCHES
+from keras_bayesdrop.plan.traces import Fill
+from keras_bayesdrop.plan.traces import training_off
+from keras_bayesdrop.sites import Loop
+from keras_bayesdrop.sites import NoiseInside
 from keras_bayesdrop.sites import Site
 from keras_bayesdrop.sites import redirected
+from keras_bayesdrop.sites.handmade import from_words
+from keras_bayesdrop.sites.handmade import shape_of
+from keras_bayesdrop.sites.handmade import without_noise
+
+Call = Callable[[Sequence[tf.Tensor], Draws | None], list[tf.Tensor]]
 
 
-def inference_call(
-    operation: Any, fill: Callable[..., Any]
-) -> Callable[[Sequence[tf.Tensor], Draws | None], list[tf.Tensor]]:
+def inference_call(operation: Any, fill: Fill) -> Call:
     """Makes a step's `call` of an operation that keeps no noise inside."""
-    training = _training_off(operation)
+    training = training_off(operation)
 
     def call(
         values: Sequence[tf.Tensor], draws: Draws | None
@@ -38,132 +43,199 @@ def inference_call(
     return call
 
 
-def _training_off(operation: Any) -> dict[str, bool]:
-    """Returns the argument that keeps a call in inference mode."""
-    return {"training": False} if _keras.accepts(operation, "training") else {}
-
-
 def noisy_call(
     operation: Any,
-    fill: Callable[..., Any],
+    fill: Fill,
     path: str,
-    first_site: int,
+    seen: Observation,
+    first_sites: tuple[int, int],
     chosen: Collection[str],
-) -> Callable[[Sequence[tf.Tensor], Draws | None], list[tf.Tensor]]:
+) -> Call:
     """Makes a step's `call` of an operation with noise inside.
 
-    The sites inside are numbered from `first_site` in the order in which they
-    draw; those not `chosen`, or all of them without draws, are the identity.
+    The draws inside are numbered from the first of `first_sites` in their
+    order, those on request from the second; those not `chosen`, or all of them
+    without draws, are the identity.
     """
     plain = inference_call(operation, fill)
+    modes = {
+        where: training
+        for where, training in seen.modes
+        if not training or _is_wanted(where, seen, chosen)
+    }
 
     def call(
         values: Sequence[tf.Tensor], draws: Draws | None
     ) -> list[tf.Tensor]:
-        number = first_site
-
-        def perturb(site: Site, x: tf.Tensor) -> tf.Tensor:
-            nonlocal number
-            mine, number = number, number + 1
-            if draws is None or site.path not in chosen:
-                return site.noise.expected(x)
-            return draws.perturb(
-                x,
-                site.noise,
-                site.noise_shape,
-                mine,
-                folded=True,
-                whole_rows=False,
-            )
-
-        with redirected(operation, path, perturb):
+        if draws is None:
+            off = _Drawer(operation, seen, first_sites, (), None)
+            with redirected(operation, path, off, {}):
+                return plain(values, draws)
+        noise = _Drawer(operation, seen, first_sites, chosen, draws)
+        with redirected(operation, path, noise, modes):
             return plain(values, draws)
 
     return call
 
 
-@dataclasses.dataclass(frozen=True)
-class Traced:
-    """What a trace of an operation showed.
-
-    Attributes:
-        draws: How often the noise sites inside draw.
-        outputs: Structure of `tf.TensorSpec`, any batch size.
-        problem: Why its noise cannot be sampled, or an empty string.
-    """
-
-    draws: int
-    outputs: Any
-    problem: str
+def _is_wanted(
+    where: str, seen: Observation, chosen: Collection[str]
+) -> bool:
+    """Whether a layer is to run in training mode for the sake of its noise."""
+    by_hand = {site.path for site in seen.sites}
+    return where not in by_hand or where in chosen
 
 
-def trace_noise(
-    operation: Any,
-    fill: Callable[..., Any],
-    path: str,
-    specs: Sequence[Sequence[tf.TensorSpec]],
-) -> Traced:
-    """Traces an operation at two batch sizes to see its noise draw.
+class _Drawer(NoiseInside):
+    """Draws what an operation draws from counters, in the same order."""
 
-    Args:
-        operation: Keras layer or model.
-        fill: Maps tensors to the arguments of the call.
-        path: Names from the model down to the operation.
-        specs: Specs of the tensors, per batch size.
+    def __init__(
+        self,
+        operation: Any,
+        seen: Observation,
+        first_sites: tuple[int, int],
+        chosen: Collection[str],
+        draws: Draws | None,
+    ) -> None:
+        super().__init__()
+        self._operation = operation
+        self._seen = seen
+        self._chosen = chosen
+        self._draws = draws
+        self._first_sites = first_sites
+        self._next = 0
 
-    Returns:
-        What the traces showed.
-    """
-    (shapes, structure), (other_shapes, _) = (
-        _trace(operation, fill, path, each) for each in specs
-    )
-    problem = ""
-    for (site, one), (_, other) in zip(shapes, other_shapes, strict=False):
-        if role_of((one, other)) in (Role.CONSTANT, Role.ELSEWHERE):
-            problem = problem or misplaced(site, (one, other))
-    return Traced(len(shapes), structure, problem)
+    def at_site(self, site: Site, x: tf.Tensor, loop: Loop | None) -> tf.Tensor:
+        """Perturbs `x` by the noise of a layer that is a noise site."""
+        if self._draws is None or site.path not in self._chosen:
+            self._skip(site.path, loop)
+            return site.noise.expected(x)
+        draws = self._draws
+        if loop is not None:
 
+            def all_steps() -> tf.Tensor:
+                number, draw = self._take(site.path)
+                dims = _loop_dims(list(x.shape), draw, draws)
+                entries = dims[0] // (draws.num_rows * draws.num_samples)
+                return draws.loop_words(
+                    [entries, *dims[1:]], site.noise_shape, number, loop.steps
+                )
 
-def _trace(
-    operation: Any,
-    fill: Callable[..., Any],
-    path: str,
-    specs: Sequence[tf.TensorSpec],
-) -> tuple[list[tuple[str, Shape]], Any]:
-    """Returns path and input shape of every draw, and the outputs' specs."""
-    draws: list[tuple[str, Shape]] = []
-    structure: Any = None
-
-    def perturb(site: Site, x: tf.Tensor) -> tf.Tensor:
-        draws.append((site.path, tuple(x.shape)))
-        return site.noise.expected(x)
-
-    training = _training_off(operation)
-
-    def run(*values: tf.Tensor) -> list[tf.Tensor]:
-        nonlocal structure
-        draws.clear()
-        args, kwargs = fill(values)
-        with (
-            keras.StatelessScope(),
-            _keras.losses_kept(operation),
-            redirected(operation, path, perturb),
-        ):
-            outputs = operation(*args, **{**kwargs, **training})
-        structure = keras.tree.map_structure(
-            lambda x: _keras.spec([None, *x.shape[1:]], x.dtype), outputs
+            words = loop.shared(all_steps)
+            return draws.perturb(
+                x,
+                site.noise,
+                site.noise_shape,
+                0,
+                folded=True,
+                whole_rows=False,
+                words=words[loop.step],
+            )
+        number, draw = self._take(site.path)
+        if draw.axis != 0:
+            return draws.perturb_whole(
+                x, site.noise, site.noise_shape, number, draw.axis
+            )
+        return draws.perturb(
+            x,
+            site.noise,
+            site.noise_shape,
+            number,
+            folded=True,
+            whole_rows=False,
         )
-        return list(keras.tree.flatten(outputs))
 
-    try:
-        tf.function(run, autograph=False).get_concrete_function(*specs)
-    except (
-        NotImplementedError,
-        tf.errors.OperatorNotAllowedInGraphError,
-    ) as error:
+    def by_hand(
+        self,
+        site: Site | None,
+        function: str,
+        arguments: dict[str, Any],
+        loop: Loop | None,
+    ) -> tf.Tensor:
+        """Returns the result of a random function that a layer calls."""
+        path = site.path if site is not None else ""
+        if self._draws is None or path not in self._chosen:
+            self._skip(path, loop)
+            return without_noise(function, arguments)
+        draws = self._draws
+        dims = shape_of(function, arguments)
+        if loop is not None:
+
+            def all_steps() -> tf.Tensor:
+                number, draw = self._take(path)
+                return draws.words_of_shape(
+                    _loop_dims(dims, draw, draws),
+                    number,
+                    rows=draw.axis == 0,
+                    steps=loop.steps,
+                )
+
+            words = loop.shared(all_steps)[loop.step]
+            return from_words(function, arguments, words)
+        number, draw = self._take(path)
+        if draw.axis is None or draw.axis == 0:
+            words = draws.words_of_shape(dims, number, rows=draw.axis == 0)
+        else:
+            axis = draw.axis
+            order = [axis, *(n for n in range(len(dims)) if n != axis)]
+            words = draws.words_of_shape(
+                [dims[n] for n in order], number, rows=True
+            )
+            back = [order.index(n) for n in range(len(dims))]
+            words = tf.transpose(words, back)
+        return from_words(function, arguments, words)
+
+    def _take(self, path: str) -> tuple[int, Draw]:
+        """Returns number and description of the draw that happens now.
+
+        Draws that are off may not happen at all: layers that draw in training
+        mode only then stay in inference mode.
+        """
+        draws = self._seen.draws
+        position = self._next
+        while position < len(draws) and draws[position].path != path:
+            if draws[position].path in self._chosen:
+                break
+            position += 1
+        if position >= len(draws) or draws[position].path != path:
+            raise PlanError(
+                f"`{self._operation.name}` draws other noise now than when it "
+                "was first traced. Expected the same draws at every call. "
+                f"Received: a draw of `{path}`, where `{path}` was not to draw"
+            )
+        self._next = position + 1
+        draw = draws[position]
+        before = sum(
+            each.on_request == draw.on_request for each in draws[:position]
+        )
+        first = self._first_sites[1 if draw.on_request else 0]
+        return first + before, draw
+
+    def _skip(self, path: str, loop: Loop | None) -> None:
+        """Passes over a draw that is off."""
+        if self._draws is None:
+            return
+        if loop is not None:
+            loop.shared(lambda: self._take(path))
+        else:
+            self._take(path)
+
+
+def _loop_dims(dims: Sequence[Any], draw: Draw, draws: Draws) -> list[Any]:
+    """Returns the shape of a draw in a loop, as it is outside of the loop.
+
+    A dimension that only the body of the loop knows has to be the one that
+    counts rows and samples.
+    """
+    known = [dim if isinstance(dim, int) else None for dim in dims]
+    if None in known[1:]:
         raise PlanError(
-            f"`{operation.name}` cannot be compiled: its `call` looks at the "
-            "values of tensors. Expected code that `tf.function` can trace. "
-            f"Received: {type(error).__name__}: {error}"
-        ) from error
-    return draws, structure
+            f"`{draw.path}` draws in a loop over time, and the size of what it "
+            "draws is not known. Expected a known number of units. Received: "
+            f"shape {known}"
+        )
+    if known[0] is None and draw.axis == 0:
+        one, other = (shape[0] or 0 for shape in draw.shapes)
+        per_row = max(1, (other - one) // (BATCHES[1] - BATCHES[0]))
+        return [draws.num_rows * draws.num_samples * per_row, *known[1:]]
+    return [draw.shapes[0][0] if known[0] is None else known[0], *known[1:]]

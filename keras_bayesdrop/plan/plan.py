@@ -19,30 +19,29 @@ from typing import Any
 import keras
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop.errors import HiddenNoiseError
 from keras_bayesdrop.errors import PlanError
-from keras_bayesdrop.plan.calls import Traced
 from keras_bayesdrop.plan.calls import inference_call
 from keras_bayesdrop.plan.calls import noisy_call
-from keras_bayesdrop.plan.calls import trace_noise
 from keras_bayesdrop.plan.chains import Fusion
 from keras_bayesdrop.plan.chains import find_chains
 from keras_bayesdrop.plan.graph import Graph
-from keras_bayesdrop.plan.graph import Node
-from keras_bayesdrop.plan.graph import read_graph
+from keras_bayesdrop.plan.observe import Hidden
 from keras_bayesdrop.plan.pieces import piece_of
 from keras_bayesdrop.plan.probe import BATCHES
 from keras_bayesdrop.plan.probe import Role
 from keras_bayesdrop.plan.probe import Shape
-from keras_bayesdrop.plan.probe import misplaced
 from keras_bayesdrop.plan.probe import role_of
-from keras_bayesdrop.plan.probe import specs_at
-from keras_bayesdrop.plan.probe import value_shapes
+from keras_bayesdrop.plan.probe import rows_axis
 from keras_bayesdrop.plan.steps import CallStep
 from keras_bayesdrop.plan.steps import NoiseStep
 from keras_bayesdrop.plan.steps import Step
+from keras_bayesdrop.plan.survey import Survey
+from keras_bayesdrop.plan.survey import empty_graph
+from keras_bayesdrop.plan.survey import is_stateful
+from keras_bayesdrop.plan.survey import survey
 from keras_bayesdrop.sites import LayerSelection
 from keras_bayesdrop.sites import Site
-from keras_bayesdrop.sites import inner_sites
 from keras_bayesdrop.sites import noise_of
 from keras_bayesdrop.sites import select_sites
 
@@ -64,9 +63,16 @@ class Plan:
         sites: Every noise site, active or not, in order of the graph.
         chosen: Paths of the active sites.
         problems: Why samples cannot be drawn, if they cannot.
+        one_at_a_time: Why samples cannot be folded into the batch, so that
+            each runs alone; `""` if they can.
+        mixes_rows: Whether a row's output depends on the rest of its batch.
+        hidden: Noise that cannot be taken over.
+        fixed_batch: Whether programs take one batch size only.
         flatten: Maps what a user passes to tensors for `inputs`.
         pack: Maps anything per output to the structure of the model.
         signature: Equal for plans that compile to the same program.
+        unordered: Whether values with several entries per row hold them in
+            an order of their own.
     """
 
     prefix: tuple[Step, ...]
@@ -81,14 +87,59 @@ class Plan:
     sites: tuple[Site, ...]
     chosen: frozenset[str]
     problems: tuple[str, ...]
+    one_at_a_time: str
+    mixes_rows: bool
+    hidden: tuple[Hidden, ...]
+    fixed_batch: bool
     flatten: Callable[[Any], list[Any]]
     pack: Callable[[Sequence[Any]], Any]
     signature: tuple[Any, ...]
+    unordered: bool = False
 
-    def require_samples(self) -> None:
-        """Raises if samples cannot be drawn."""
+    def require_samples(self, allow_hidden_noise: bool = False) -> None:
+        """Raises if samples cannot be drawn, or not all noise sampled."""
+        if self.hidden and not allow_hidden_noise:
+            raise HiddenNoiseError(hidden_noise(self.hidden))
         if self.problems:
             raise PlanError(self.problems[0])
+
+    def require_folding(self) -> None:
+        """Raises if samples cannot be folded into the batch."""
+        self.require_samples()
+        if self.one_at_a_time:
+            raise PlanError(
+                "Several samples cannot go through the model at once: "
+                f"{self.one_at_a_time}. Expected values of shape [batch, ...] "
+                "behind the noise. Received: a model that only "
+                "`predict_with_uncertainty` can sample, one sample at a time"
+            )
+
+    def alone(self, reason: str, unordered: bool = False) -> "Plan":
+        """Returns the plan that runs one sample at a time, batches as given.
+
+        Args:
+            reason: Why, in words.
+            unordered: Whether values with several entries per row hold them
+                in an order of their own.
+        """
+        return dataclasses.replace(
+            self,
+            one_at_a_time=self.one_at_a_time or reason,
+            mixes_rows=True,
+            unordered=unordered,
+            signature=(self.signature, "alone", unordered),
+        )
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether noise is drawn on values with several entries per row."""
+        return any(
+            not step.whole_rows
+            if isinstance(step, NoiseStep)
+            else step.num_sites > 0
+            for step in self.suffix
+            if step.active
+        )
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -101,42 +152,6 @@ class Plan:
         return find_chains(
             self.suffix, self.specs, self.outputs, self.rows.__contains__
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class Survey:
-    """A model as it was found.
-
-    Attributes:
-        graph: Its graph, or `None` if its `call` is its own code.
-        node_sites: Per node of the graph, the noise sites in it.
-        sites: Every site once, in the order of the graph.
-    """
-
-    graph: Graph | None
-    node_sites: tuple[tuple[Site, ...], ...]
-    sites: tuple[Site, ...]
-
-
-def survey(model: Any) -> Survey:
-    """Reads the graph of a model and finds its noise."""
-    graph = read_graph(model)
-    operations = (
-        [(model, "")]
-        if graph is None
-        else [(node.operation, node.path) for node in graph.nodes]
-    )
-    node_sites = tuple(tuple(inner_sites(*each)) for each in operations)
-    found: dict[str, Site] = {}
-    for sites in node_sites:
-        for site in sites:
-            found.setdefault(site.path, site)
-    return Survey(graph, node_sites, tuple(found.values()))
-
-
-def find_sites(model: Any) -> list[Site]:
-    """Lists the noise sites of a model, each layer once, in graph order."""
-    return list(survey(model).sites)
 
 
 def build_plan(
@@ -157,23 +172,31 @@ def build_plan(
     Returns:
         The plan.
     """
-    surveyed = surveyed or survey(model)
+    surveyed = complete(model, example, surveyed, layers)
     graph, sites = surveyed.graph, surveyed.sites
-    active = (
-        select_sites(layers, list(sites))
-        if sites or layers is not None
-        else set()
-    )
-    chosen = frozenset(
-        site.path for site in sites if site.path in active and site.noise.active
-    )
     if graph is None:
-        graph = _graph_of_one(model, example)
-    shapes = _shapes_of(model, graph)
+        graph = empty_graph(model)
+    active = active_paths(layers, surveyed)
+    chosen = frozenset(
+        site.path
+        for site in sites
+        if site.path in active
+        and site.noise.active
+        and (site.path in surveyed.seen or not surveyed.is_complete)
+    )
+    shapes = surveyed.shapes
     roles = [role_of(pair) for pair in shapes]
-    steps, problems = _steps(graph, surveyed.node_sites, shapes, roles, chosen)
+    steps, problems, reasons = _steps(graph, surveyed, roles, chosen)
     prefix, suffix, cut = _split(graph, steps)
-    problems += _misplaced_values(suffix, shapes, roles)
+    reasons += _misplaced_values(suffix, shapes, roles)
+    reasons += [
+        f"an output has the shapes {shapes[value][0]} and {shapes[value][1]} "
+        f"for batches of {BATCHES[0]} and {BATCHES[1]} rows"
+        for value in graph.outputs
+        if roles[value] not in (Role.ROWS, Role.ENTRIES)
+    ]
+    if surveyed.fixed_batch:
+        reasons.insert(0, surveyed.fixed_batch)
     signature = (
         chosen,
         tuple((site.path, site.noise, site.noise_shape) for site in sites),
@@ -187,17 +210,79 @@ def build_plan(
         graph.inputs,
         cut,
         graph.outputs,
-        graph.specs,
+        _traced_specs(graph, shapes),
         _with_role(roles, Role.ROWS),
         _with_role(roles, Role.CONSTANT),
         _with_role(roles, Role.ENTRIES) | _with_role(roles, Role.UNKNOWN),
         sites,
         chosen,
         tuple(problems),
+        reasons[0] if reasons else "",
+        _depends_on_batch(suffix, surveyed, chosen),
+        tuple(
+            each for each in surveyed.hidden if each.always or layers is None
+        ),
+        bool(surveyed.fixed_batch),
         graph.flatten,
         graph.pack,
         signature,
     )
+
+
+def hidden_noise(hidden: Sequence[Hidden]) -> str:
+    """Returns the message for noise that cannot be sampled."""
+    reasons = "; ".join(f"`{each.path}`: {each.why}" for each in hidden)
+    return (
+        "The model draws noise that cannot be sampled. Expected dropout "
+        "layers, or draws by `keras.random` in layers without sublayers and "
+        "state (`predict_with_uncertainty` leaves it out of the uncertainty "
+        f"with allow_hidden_noise=True). Received: {reasons}"
+    )
+
+
+def complete(
+    model: Any,
+    example: Any,
+    surveyed: Survey | None,
+    layers: LayerSelection,
+) -> Survey:
+    """Surveys a model again if there is more to see than at first.
+
+    That is where an example has come up since, or where augmentation layers
+    are asked for.
+    """
+    if surveyed is None or not (surveyed.is_complete or example is None):
+        surveyed = survey(model, example)
+    if layers is None or not surveyed.requestable:
+        return surveyed
+    asked = active_paths(layers, surveyed) & surveyed.requestable
+    return survey(model, example, asked) if asked else surveyed
+
+
+def active_paths(layers: LayerSelection, surveyed: Survey) -> set[str]:
+    """Returns the paths of the sites that a selection turns on."""
+    sites = list(surveyed.sites)
+    if layers is not None:
+        return select_sites(layers, sites)
+    return {site.path for site in sites} - surveyed.requestable
+
+
+def _traced_specs(
+    graph: Graph, shapes: Sequence[tuple[Shape, Shape]]
+) -> tuple[Any, ...]:
+    """Returns the spec of every value, corrected where a layer is mistaken."""
+    specs = list(graph.specs)
+    for number, (shape, _) in enumerate(shapes):
+        declared = tuple(specs[number].shape)
+        mistaken = len(declared) != len(shape) or any(
+            want is not None and size is not None and want != size
+            for want, size in zip(declared[1:], shape[1:], strict=True)
+        )
+        if mistaken:
+            specs[number] = _keras.spec(
+                [None] * len(shape), specs[number].dtype
+            )
+    return tuple(specs)
 
 
 def _identity(layer: Any) -> tuple[Any, ...]:
@@ -213,124 +298,49 @@ def _identity(layer: Any) -> tuple[Any, ...]:
     )
 
 
-# Shapes found by asking every layer, per model and its operations.
-_known_shapes: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def _shapes_of(model: Any, graph: Graph) -> list[tuple[Shape, Shape]]:
-    known = _known_shapes.setdefault(model, {})
-    key = (
-        tuple(weakref.ref(node.operation) for node in graph.nodes),
-        tuple(tuple(spec.shape) for spec in graph.specs),
-    )
-    if key not in known:
-        known[key] = value_shapes(graph)
-    return list(known[key])
-
-
 def _with_role(roles: Sequence[Role], wanted: Role) -> frozenset[int]:
     return frozenset(n for n, role in enumerate(roles) if role is wanted)
-
-
-def _graph_of_one(model: Any, example: Any) -> Graph:
-    """Returns the graph of a model whose `call` is its own code."""
-    leaves = [] if example is None else keras.tree.flatten(example)
-    specs = [_keras.spec([None, *x.shape[1:]], x.dtype) for x in leaves]
-    fill = _packer(example)
-    structure: Any = []
-    if example is not None:
-        pairs = [
-            ((BATCHES[0], *spec.shape[1:]), (BATCHES[1], *spec.shape[1:]))
-            for spec in specs
-        ]
-        structure = _traced(model, fill, "", pairs, specs).outputs
-    outputs = keras.tree.flatten(structure)
-    inputs = tuple(range(len(specs)))
-    numbers = tuple(range(len(specs), len(specs) + len(outputs)))
-    return Graph(
-        (Node("", model, inputs, numbers, fill),),
-        inputs,
-        numbers,
-        (*specs, *outputs),
-        lambda x: list(keras.tree.flatten(x)),
-        lambda flat: keras.tree.pack_sequence_as(structure, list(flat)),
-    )
 
 
 def _structure_of(example: Any) -> str:
     return repr(keras.tree.map_structure(lambda leaf: None, example))
 
 
-def _packer(example: Any) -> Callable[..., Any]:
-    structure = keras.tree.map_structure(lambda leaf: None, example)
-
-    def fill(values: Sequence[Any]) -> Any:
-        packed = keras.tree.pack_sequence_as(structure, list(values))
-        return (packed,), {}
-
-    return fill
-
-
-# What a trace of a layer with noise inside showed, per layer and input specs:
-# a trace is too slow to repeat at every prediction.
-_known_traces: weakref.WeakKeyDictionary[Any, dict[Any, Traced]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def _traced(
-    operation: Any,
-    fill: Callable[..., Any],
-    path: str,
-    shapes: Sequence[tuple[Shape, Shape]],
-    specs: Sequence[Any],
-) -> Traced:
-    sites = tuple(
-        (site.path, site.noise) for site in inner_sites(operation, path)
-    )
-    dtypes = [spec.dtype for spec in specs]
-    # What the call is given, tensors aside: it may depend on that.
-    arguments = repr(fill([None] * len(specs)))
-    known = _known_traces.setdefault(operation, {})
-    key = (path, sites, tuple(shapes), tuple(map(str, dtypes)), arguments)
-    if key not in known:
-        known[key] = trace_noise(
-            operation, fill, path, specs_at(shapes, dtypes)
-        )
-    return known[key]
-
-
 def _steps(
     graph: Graph,
-    node_sites: Sequence[Sequence[Site]],
-    shapes: Sequence[tuple[Shape, Shape]],
+    surveyed: Survey,
     roles: Sequence[Role],
     chosen: Collection[str],
-) -> tuple[list[Step], list[str]]:
-    """Turns nodes into steps and numbers their noise sites."""
+) -> tuple[list[Step], list[str], list[str]]:
+    """Turns nodes into steps and numbers their noise sites.
+
+    Returns:
+        The steps; why samples cannot be drawn; why they cannot be folded into
+        the batch.
+    """
     steps: list[Step] = []
     problems: list[str] = []
+    reasons: list[str] = []
     number = 0
-    for node, sites in zip(graph.nodes, node_sites, strict=True):
+    on_request = sum(
+        not draw.on_request
+        for seen in surveyed.observations
+        if seen is not None
+        for draw in seen.draws
+    ) + sum(noise_of(node.operation) is not None for node in graph.nodes)
+    for node, sites, seen in zip(
+        graph.nodes, surveyed.node_sites, surveyed.observations, strict=True
+    ):
         kind = type(node.operation).__name__
         place = (node.path, kind, node.inputs, node.outputs)
-        if _stateful(node.operation):
+        if is_stateful(node.operation):
             problems.append(
                 f"Layer `{node.path}` is stateful: what it predicts depends "
                 "on the batches before. Expected stateful=False. Received: "
                 "stateful=True"
             )
-        if not sites:
-            steps.append(
-                CallStep(
-                    *place,
-                    inference_call(node.operation, node.fill),
-                    piece=piece_of(node.operation),
-                )
-            )
-        elif noise_of(node.operation) is not None:
+        if noise_of(node.operation) is not None:
+            shapes = surveyed.shapes[node.inputs[0]]
             steps.append(
                 NoiseStep(
                     *place,
@@ -339,36 +349,40 @@ def _steps(
                     number,
                     sites[0].path in chosen,
                     roles[node.inputs[0]] is Role.ROWS,
+                    rows_axis(shapes),
                 )
             )
             number += 1
-        else:
-            traced = Traced(0, None, "")
-            if node.inputs and not _stateful(node.operation):
-                traced = _traced(
-                    node.operation,
-                    node.fill,
-                    node.path,
-                    [shapes[value] for value in node.inputs],
-                    [graph.specs[value] for value in node.inputs],
+        elif seen is None or not seen.draws:
+            steps.append(
+                CallStep(
+                    *place,
+                    inference_call(node.operation, node.fill),
+                    piece=piece_of(node.operation),
                 )
-            call = noisy_call(
-                node.operation, node.fill, node.path, number, chosen
             )
+        else:
             active = any(site.path in chosen for site in sites)
-            steps.append(CallStep(*place, call, number, traced.draws, active))
-            if active and traced.problem:
-                problems.append(traced.problem)
-            number += traced.draws
-    return steps, problems
-
-
-def _stateful(operation: Any) -> bool:
-    """Whether a recurrent layer inside carries its state between batches."""
-    return any(
-        isinstance(layer, keras.layers.RNN) and layer.stateful
-        for layer in _keras.all_layers(operation)
-    )
+            here = [draw for draw in seen.draws if not draw.on_request]
+            call = noisy_call(
+                node.operation,
+                node.fill,
+                node.path,
+                seen,
+                (number, on_request),
+                chosen,
+            )
+            steps.append(CallStep(*place, call, number, len(here), active))
+            for draw in seen.draws:
+                if draw.path not in chosen:
+                    continue
+                if draw.problem:
+                    problems.append(draw.problem)
+                elif draw.axis != 0:
+                    reasons.append(_unfolded(draw.path, draw.shapes))
+            number += len(here)
+            on_request += len(seen.draws) - len(here)
+    return steps, problems, reasons
 
 
 def _split(
@@ -389,13 +403,45 @@ def _split(
     return tuple(prefix), tuple(suffix), cut
 
 
+def _depends_on_batch(
+    suffix: Sequence[Step], surveyed: Survey, chosen: Collection[str]
+) -> bool:
+    """Whether noise is on a value of which no axis holds the rows.
+
+    Its size depends on the batch in another way, and so do the masks.
+    """
+    shapes = [
+        surveyed.shapes[step.inputs[0]]
+        for step in suffix
+        if isinstance(step, NoiseStep) and step.active and step.axis is None
+    ]
+    shapes += [
+        draw.shapes
+        for seen in surveyed.observations
+        if seen is not None
+        for draw in seen.draws
+        if draw.path in chosen and draw.axis is None
+    ]
+    return any(one != other for one, other in shapes)
+
+
+def _unfolded(path: str, shapes: tuple[Shape, Shape]) -> str:
+    """Returns why several samples cannot go through a layer at once."""
+    shape = tuple(
+        "batch" if one != other else one
+        for one, other in zip(*shapes, strict=False)
+    )
+    text = ", ".join(str(dim) for dim in shape)
+    return f"`{path}` works on [{text}], whose first axis is not the batch"
+
+
 def _misplaced_values(
     suffix: Sequence[Step],
     shapes: Sequence[tuple[Shape, Shape]],
     roles: Sequence[Role],
 ) -> list[str]:
     """Returns why values of the suffix cannot hold several samples."""
-    problems = []
+    reasons = []
     for step in suffix:
         for value in step.inputs:
             spread_by_noise = (
@@ -404,6 +450,7 @@ def _misplaced_values(
                 and roles[value] is Role.CONSTANT
                 and shapes[value][0][:1] != (1,)
             )
-            if spread_by_noise or roles[value] is Role.ELSEWHERE:
-                problems.append(misplaced(step.path, shapes[value]))
-    return problems
+            unclear = roles[value] in (Role.ELSEWHERE, Role.UNKNOWN)
+            if spread_by_noise or unclear:
+                reasons.append(_unfolded(step.path, shapes[value]))
+    return reasons

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the batch axis of a value is, found by asking with two batch sizes.
+"""Tells where the batch axis of a value is, from its shape at two batch sizes.
 
 Samples are folded into the batch axis, so a value's first axis must be the
 batch, or the value must not depend on it at all. Keras' own layers keep the
@@ -10,15 +10,12 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-import keras
-
 from keras_bayesdrop import _keras
-from keras_bayesdrop.plan.graph import Graph
 
 # Two primes that no layer is likely to have as a size of its own, and one for
 # axes that a model leaves open.
 BATCHES = (7, 11)
-_OPEN = 13
+OPEN = 13
 
 Shape = tuple[int | None, ...]
 
@@ -51,68 +48,31 @@ def role_of(shapes: tuple[Shape, Shape]) -> Role:
     return Role.ENTRIES if per_row[0] == per_row[1] else Role.ELSEWHERE
 
 
-def value_shapes(graph: Graph) -> list[tuple[Shape, Shape]]:
-    """Returns the shape of every value at both batch sizes."""
-    if all(_keeps_rows(node.operation) for node in graph.nodes):
-        return _assume_batch_first(graph)
-    try:
-        one, other = (_infer(graph, batch) for batch in BATCHES)
-    except Exception:
-        # A layer that cannot say its shape, or a batch size fixed for good:
-        # what the model itself was built with has to do.
-        return _assume_batch_first(graph)
-    return list(zip(one, other, strict=True))
+def rows_axis(
+    shapes: tuple[Shape, Shape], batches: tuple[int, int] = BATCHES
+) -> int | None:
+    """Returns the axis of a value that holds its rows, `None` if none does.
 
-
-def _assume_batch_first(graph: Graph) -> list[tuple[Shape, Shape]]:
-    """Reads the shapes off a graph that leaves the batch where it is."""
-    fixed = {graph.specs[number].shape[0] for number in graph.inputs} - {None}
-
-    def at(shape: Shape, batch: int) -> Shape:
-        if shape and (shape[0] is None or shape[0] in fixed):
-            return (batch, *shape[1:])
-        return shape
-
-    shapes = [tuple(spec.shape) for spec in graph.specs]
-    one, other = BATCHES
-    return [(at(shape, one), at(shape, other)) for shape in shapes]
-
-
-def _infer(graph: Graph, batch: int) -> list[Shape]:
-    """Asks every operation for the shapes it would make."""
-    values: dict[int, Any] = {}
-    for number in graph.inputs:
-        spec = graph.specs[number]
-        dims = [_OPEN if dim is None else dim for dim in spec.shape[1:]]
-        values[number] = keras.KerasTensor((batch, *dims), spec.dtype)
-    for node in graph.nodes:
-        args, kwargs = node.fill([values[number] for number in node.inputs])
-        made = node.operation.compute_output_spec(*args, **kwargs)
-        values.update(zip(node.outputs, keras.tree.flatten(made), strict=True))
-    return [tuple(values[number].shape) for number in range(len(graph.specs))]
-
-
-def _keeps_rows(operation: Any) -> bool:
-    return (
-        isinstance(operation, keras.Layer)
-        and not isinstance(operation, keras.layers.Lambda)
-        and _keras.is_ours(type(operation))
-    )
-
-
-def misplaced(path: str, shapes: tuple[Shape, Shape]) -> str:
-    """Returns why noise on a value of these shapes cannot be sampled."""
-    shape = tuple(
-        "batch" if one != other else one
-        for one, other in zip(*shapes, strict=False)
-    )
-    text = ", ".join(str(dim) for dim in shape)
-    return (
-        f"Layer `{path}` meets noise on a value whose first axis is not the "
-        "batch, so several samples cannot go through it at once. Expected "
-        "shape [batch, ...] (move the batch axis, or leave the layer out by "
-        f"`layers=`). Received: [{text}]"
-    )
+    Args:
+        shapes: Of the value, at two batch sizes.
+        batches: The batch sizes. If they are the same, the model has no other,
+            and the first axis holds the rows if it can.
+    """
+    first, second = shapes
+    if batches[0] == batches[1]:
+        return 0 if first and (first[0] or 1) % batches[0] == 0 else None
+    if len(first) != len(second) or None in first or None in second:
+        return None
+    differs = [
+        axis
+        for axis, sizes in enumerate(zip(first, second, strict=True))
+        if sizes[0] != sizes[1]
+    ]
+    if len(differs) != 1:
+        return None
+    (axis,) = differs
+    one, other = first[axis] or 0, second[axis] or 0
+    return axis if one * batches[1] == other * batches[0] else None
 
 
 def specs_at(

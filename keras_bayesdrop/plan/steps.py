@@ -27,6 +27,8 @@ class NoiseStep:
         site: Number of the noise site.
         active: Whether the noise is on. An inactive step hands its input on.
         whole_rows: Whether the first axis is known to hold one entry a row.
+        axis: The axis that holds the rows, or `None` if none does. Samples
+            run one at a time unless it is the first.
     """
 
     path: str
@@ -38,6 +40,7 @@ class NoiseStep:
     site: int
     active: bool
     whole_rows: bool
+    axis: int | None = 0
 
     @property
     def random(self) -> bool:

@@ -28,7 +28,7 @@ from keras_bayesdrop._validate import invalid
 from keras_bayesdrop._version import __version__
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.plan import build_plan
-from keras_bayesdrop.plan import survey
+from keras_bayesdrop.plan import complete
 from keras_bayesdrop.serving.folder import check_target
 from keras_bayesdrop.serving.folder import replacing
 from keras_bayesdrop.serving.names import RESERVED
@@ -140,10 +140,10 @@ def export_uncertainty(
         check_choice(leaf, "task", TASKS)
     model, layers = unwrap(model, layers)
     inputs = inputs_of(model, input_signature)
-    surveyed = survey(model)
-    check_noise(model, surveyed.sites, layers)
+    surveyed = complete(model, inputs.example(), None, layers)
+    check_noise(model, surveyed, layers)
     plan = build_plan(model, layers, inputs.example(), surveyed)
-    plan.require_samples()
+    plan.require_folding()
     heads = resolve_heads(
         model, len(plan.outputs), task, from_logits, plan.pack
     )

@@ -11,6 +11,8 @@ import contextlib
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -19,9 +21,15 @@ import tensorflow as tf
 from keras_bayesdrop import _keras
 from keras_bayesdrop._loans import lent
 from keras_bayesdrop._loans import original_of
+from keras_bayesdrop._observer import observing
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.sites.classify import noise_of
+from keras_bayesdrop.sites.handmade import HandMade
+from keras_bayesdrop.sites.inside import NoiseInside
 from keras_bayesdrop.sites.site import Site
+from keras_bayesdrop.sites.tree import children
+from keras_bayesdrop.sites.tree import is_known
+from keras_bayesdrop.sites.tree import layer_tree
 
 Perturb = Callable[[Site, tf.Tensor], tf.Tensor]
 Loan = tuple[Any, str, Callable[..., Any]]
@@ -52,23 +60,86 @@ def inner_sites(layer: Any, path: str) -> list[Site]:
 
 
 @contextlib.contextmanager
-def redirected(layer: Any, path: str, perturb: Perturb) -> Iterator[None]:
-    """Sends the noise inside `layer` through `perturb` while open.
+def redirected(
+    layer: Any,
+    path: str,
+    noise: NoiseInside,
+    modes: Mapping[str, bool] | None = None,
+) -> Iterator[None]:
+    """Sends the noise inside `layer` through `noise` while open.
 
     Args:
         layer: A Keras layer.
         path: Names from the model down to the layer.
-        perturb: Called with the site and the tensor to perturb, once for
-            every time that the site would draw.
+        noise: Takes every draw, in the order in which they happen.
+        modes: By path, the `training` that a layer is called with, whatever
+            its caller says.
 
     Yields:
         Nothing.
     """
+    modes = modes or {}
+    tree = list(layer_tree(layer, path))
     with contextlib.ExitStack() as stack:
+        taken: set[int] = set()
         for owner in _owners(layer, path):
-            for loan in owner.loans(perturb):
+            for loan in owner.loans(noise.perturb):
+                taken.add(id(loan[0]) if loan[1] == "call" else 0)
                 stack.enter_context(lent(*loan))
+        if all(is_known(each) for each, _ in tree):
+            yield
+            return
+        for each, inside in tree:
+            if isinstance(each, keras.layers.RNN):
+                stack.enter_context(lent(*_configure(each, noise)))
+            if id(each) in taken or not isinstance(each, keras.Layer):
+                continue
+            if not is_known(each) or inside in modes:
+                loan = _framed(each, inside, noise, modes.get(inside))
+                stack.enter_context(lent(*loan))
+        stack.enter_context(observing(noise))
         yield
+
+
+def hand_made_site(layer: Any, path: str, functions: Sequence[str]) -> Site:
+    """Returns the site of what a layer draws in its own code."""
+    names = tuple(sorted(set(functions)))
+    return Site(path, layer, HandMade(names, type(layer).__name__))
+
+
+def _framed(
+    layer: Any, path: str, noise: NoiseInside, training: bool | None
+) -> Loan:
+    """A layer says when its `call` begins and ends."""
+    original = original_of(layer, "call")
+    site = hand_made_site(layer, path, ())
+    position = _keras.position_of(layer, "training")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(noise.frame(site))
+            if training is not None:
+                stack.enter_context(_keras.training_mode(layer, training))
+                if position is not None and len(args) > position:
+                    before, after = args[:position], args[position + 1 :]
+                    args = (*before, training, *after)
+                elif position is not None:
+                    kwargs["training"] = training
+            return original(*args, **kwargs)
+
+    return layer, "call", call
+
+
+def _configure(layer: Any, noise: NoiseInside) -> Loan:
+    """A recurrent layer says when it makes the masks of its cells."""
+    name = "_maybe_config_dropout_masks"
+    original = original_of(layer, name)
+
+    def configure(*args: Any, **kwargs: Any) -> Any:
+        with noise.configuring():
+            return original(*args, **kwargs)
+
+    return layer, name, configure
 
 
 def _owners(layer: Any, path: str) -> list[_Owner]:
@@ -89,13 +160,8 @@ def _owners(layer: Any, path: str) -> list[_Owner]:
             return
         if isinstance(layer, keras.layers.TimeDistributed):
             yield _time_distributed(layer)
-        names: dict[str, int] = {}
-        for child in _keras.sublayers(layer):
-            name = child.name
-            names[name] = names.get(name, 0) + 1
-            if names[name] > 1:
-                name = f"{name}#{names[name]}"
-            yield from visit(child, f"{path}/{name}" if path else name)
+        for child, inside in children(layer, path):
+            yield from visit(child, inside)
 
     return list(visit(layer, path))
 

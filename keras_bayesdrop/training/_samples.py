@@ -91,7 +91,7 @@ def evaluation_samples(
     plan = build_plan(model, None, inputs)
     if not plan.chosen:
         return None
-    plan.require_samples()
+    plan.require_folding()
     flat = plan.flatten(inputs)
     replica = tf.distribute.get_replica_context().replica_id_in_sync_group
     draws = Draws(

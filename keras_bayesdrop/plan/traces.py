@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces an operation with its noise taken over, to see what it draws."""
+
+import dataclasses
+import random
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bayesdrop import _keras
+from keras_bayesdrop.errors import PlanError
+from keras_bayesdrop.noise import WeightNoise
+from keras_bayesdrop.plan.probe import Shape
+from keras_bayesdrop.sites import NoiseInside
+from keras_bayesdrop.sites import Site
+from keras_bayesdrop.sites import hand_made_site
+from keras_bayesdrop.sites import redirected
+from keras_bayesdrop.sites.handmade import SUPPORTED
+from keras_bayesdrop.sites.handmade import shape_of
+from keras_bayesdrop.sites.handmade import static_shape
+from keras_bayesdrop.sites.handmade import without_noise
+from keras_bayesdrop.sites.inside import Loop
+
+Fill = Callable[..., Any]
+
+# TensorFlow's ops that draw, and those that run Python code, in which anything
+# can be drawn.
+_RANDOM_PREFIXES = (
+    "Multinomial",
+    "NonDeterministicInts",
+    "ParameterizedTruncatedNormal",
+    "Random",
+    "RngReadAndSkip",
+    "SampleDistortedBoundingBox",
+    "StatefulRandomBinomial",
+    "StatefulStandardNormal",
+    "StatefulTruncatedNormal",
+    "StatefulUniform",
+    "StatelessMultinomial",
+    "StatelessParameterizedTruncatedNormal",
+    "StatelessRandom",
+    "StatelessSampleDistortedBoundingBox",
+    "StatelessShuffle",
+    "StatelessTruncatedNormal",
+    "TruncatedNormal",
+)
+_PYTHON = ("EagerPyFunc", "PyFunc", "PyFuncStateless")
+# Graphs of TensorFlow's branches; words may be drawn in them.
+_BRANCHES = ("cond_true", "cond_false", "branch", "switch_case")
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """A draw, as a trace saw it.
+
+    Attributes:
+        site: Where it belongs.
+        function: The function of `keras.random`, or `""` for a noise layer.
+        shape: Of the input of a noise layer, or of the numbers drawn.
+        in_loop: Whether a loop over time draws it, at every step.
+        problem: Why it cannot be sampled, or `""`.
+    """
+
+    site: Site
+    function: str
+    shape: Shape
+    in_loop: bool
+    problem: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What stays the same between traces."""
+        return self.site.path, self.function
+
+
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """What one trace of an operation showed.
+
+    Attributes:
+        events: Draws, in their order.
+        shapes: Of the outputs, flat.
+        structure: Structure of `tf.TensorSpec` of the outputs.
+        foreign: Noise that nothing can take over, in words.
+        run: The traced function.
+    """
+
+    events: tuple[Event, ...]
+    shapes: tuple[Shape, ...]
+    structure: Any
+    foreign: tuple[str, ...]
+    run: Any
+
+
+class _Recorder(NoiseInside):
+    """Writes draws down, and gives every site its expected value."""
+
+    def __init__(self, operation: Any, path: str) -> None:
+        super().__init__()
+        self.events: list[Event] = []
+        self.graph: Any = None
+        self._whole = hand_made_site(operation, path, ())
+
+    def at_site(self, site: Site, x: tf.Tensor, loop: Loop | None) -> tf.Tensor:
+        """Writes a noise layer's draw down."""
+        problem = self._nested(site.path, loop)
+        if loop is not None and isinstance(site.noise, WeightNoise):
+            problem = (
+                f"Layer `{site.path}` draws its weights anew at every step of "
+                "a loop. Expected noise on units there. Received: a "
+                f"{type(site.layer).__name__}"
+            )
+        self._add(site, "", tuple(x.shape), loop, problem)
+        return site.noise.expected(x)
+
+    def by_hand(
+        self,
+        site: Site | None,
+        function: str,
+        arguments: dict[str, Any],
+        loop: Loop | None,
+    ) -> tf.Tensor:
+        """Writes a draw of a layer's own code down."""
+        site = site or self._whole
+        problem = self._nested(site.path, loop)
+        if function not in SUPPORTED:
+            problem = (
+                f"Layer `{site.path}` ({type(site.layer).__name__}) draws by "
+                f"`keras.random.{function}`, which cannot be made of "
+                f"counters. Expected one of {', '.join(SUPPORTED)}. Received: "
+                f"{function}"
+            )
+        shape = static_shape(shape_of(function, arguments))
+        self._add(site, function, shape, loop, problem)
+        return without_noise(function, arguments)
+
+    def _add(
+        self,
+        site: Site,
+        function: str,
+        shape: Shape,
+        loop: Loop | None,
+        problem: str,
+    ) -> None:
+        event = Event(site, function, shape, loop is not None, problem)
+        if loop is None:
+            self.events.append(event)
+        else:
+            loop.shared(lambda: self.events.append(event))
+
+    def _nested(self, path: str, loop: Loop | None) -> str:
+        """Returns why a draw cannot be followed to where it happens."""
+        graph = tf.compat.v1.get_default_graph()
+        until = self.graph if loop is None or loop.unrolled else loop.body
+        while graph is not None and graph is not until:
+            if not any(name in graph.name for name in _BRANCHES):
+                return (
+                    f"Layer `{path}` draws inside a loop or a `tf.function` "
+                    "of its own, where steps cannot be told apart. Expected "
+                    "noise outside of it, or in the cell of a "
+                    f"`keras.layers.RNN`. Received: a draw in `{graph.name}`"
+                )
+            graph = getattr(graph, "outer_graph", None)
+        return ""
+
+
+def trace(
+    operation: Any,
+    fill: Fill,
+    path: str,
+    specs: Sequence[tf.TensorSpec],
+    modes: Mapping[str, bool],
+) -> Trace:
+    """Traces an operation once, in inference mode but for `modes`.
+
+    Args:
+        operation: Keras layer or model.
+        fill: Maps tensors to the arguments of the call.
+        path: Names from the model down to the operation.
+        specs: Of the tensors.
+        modes: By path, the `training` that a layer inside is called with.
+
+    Returns:
+        What the trace showed.
+    """
+    training = training_off(operation)
+    noise = _Recorder(operation, path)
+    structure: Any = None
+
+    def run(*values: tf.Tensor) -> list[tf.Tensor]:
+        nonlocal noise, structure
+        noise = _Recorder(operation, path)
+        noise.graph = tf.compat.v1.get_default_graph()
+        args, kwargs = fill(values)
+        with (
+            keras.StatelessScope(),
+            _keras.losses_kept(operation),
+            redirected(operation, path, noise, modes),
+        ):
+            outputs = operation(*args, **{**kwargs, **training})
+        structure = keras.tree.map_structure(
+            lambda x: _keras.spec([None, *x.shape[1:]], x.dtype), outputs
+        )
+        return list(keras.tree.flatten(outputs))
+
+    # Another thread may have moved the generators meanwhile: a layer that
+    # does so, does it every time.
+    moved = True
+    for _ in range(3):
+        before = _global_generators()
+        traced = tf.function(run, autograph=False).get_concrete_function(*specs)
+        moved = _global_generators() != before
+        if not moved:
+            break
+    foreign = _foreign_noise(traced.graph)
+    if moved:
+        foreign += ("NumPy's or Python's global random generator",)
+    return Trace(
+        tuple(noise.events),
+        tuple(tuple(x.shape) for x in traced.outputs),
+        structure,
+        foreign,
+        traced,
+    )
+
+
+def cannot_compile(operation: Any, error: Exception) -> PlanError:
+    """Returns the error for code that looks at the values of tensors."""
+    return PlanError(
+        f"`{operation.name}` cannot be compiled: its `call` looks at the "
+        "values of tensors. Expected code that `tf.function` can trace. "
+        f"Received: {type(error).__name__}: {error}"
+    )
+
+
+def training_off(operation: Any) -> dict[str, bool]:
+    """Returns the argument that keeps a call in inference mode."""
+    return {"training": False} if _keras.accepts(operation, "training") else {}
+
+
+def same_outputs(
+    one: Trace, other: Trace, specs: Sequence[tf.TensorSpec]
+) -> bool:
+    """Whether two traces compute the same, tried on numbers of many sizes."""
+    if one.shapes != other.shapes:
+        return False
+    inputs = [_numbers(spec) for spec in specs]
+    try:
+        results = [
+            [np.asarray(x) for x in traced.run(*inputs)]
+            for traced in (one, other)
+        ]
+    except Exception:
+        # What cannot be run cannot be shown to be the same.
+        return False
+    return all(
+        a.shape == b.shape and _close(a, b)
+        for a, b in zip(*results, strict=True)
+    )
+
+
+def _close(a: Any, b: Any) -> bool:
+    if a.dtype.kind not in "fc":
+        return bool(np.array_equal(a, b))
+    # Both compute the same sums, perhaps in another order: some units in the
+    # last place of float32, relative to the largest number of the row.
+    size = np.max(np.abs(a[np.isfinite(a)]), initial=1e-30)
+    tolerance = 1e-5 if a.dtype.itemsize >= 4 else 1e-2
+    return bool(
+        np.allclose(a, b, rtol=tolerance, atol=1e-6 * size, equal_nan=True)
+    )
+
+
+def _numbers(spec: tf.TensorSpec) -> tf.Tensor:
+    """Returns a batch whose rows are of very different sizes."""
+    shape = [dim or 1 for dim in spec.shape.as_list()]
+    if not spec.dtype.is_floating:
+        return tf.zeros(shape, spec.dtype)
+    rng = np.random.default_rng(0)
+    numbers = rng.standard_normal(shape)
+    if shape:
+        scales = 10.0 ** np.linspace(-2, 2, shape[0])
+        numbers *= scales.reshape([-1, *[1] * (len(shape) - 1)])
+    return tf.constant(numbers, spec.dtype)
+
+
+def _foreign_noise(graph: Any) -> tuple[str, ...]:
+    """Lists what draws in a graph by itself, functions inside included."""
+    definition = graph.as_graph_def()
+    nodes = list(definition.node)
+    for function in definition.library.function:
+        nodes.extend(function.node_def)
+    noise = []
+    for node in nodes:
+        if node.op in _PYTHON:
+            noise.append(f"Python code (`{node.op}` at `{node.name}`)")
+        elif node.op.startswith(_RANDOM_PREFIXES):
+            noise.append(f"`{node.op}` at `{node.name}`")
+    return tuple(dict.fromkeys(noise))
+
+
+def _global_generators() -> tuple[Any, ...]:
+    kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
+    return (
+        kind,
+        keys.tobytes(),  # type: ignore[union-attr]
+        position,
+        has_gauss,
+        cached,
+        random.getstate(),
+    )
