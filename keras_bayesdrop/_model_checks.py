@@ -78,9 +78,7 @@ def check_noise(
         if site.path in surveyed.seen or not surveyed.is_complete
     ]
     # What draws in training mode only stays off if other sites are asked for.
-    hidden = [
-        each for each in surveyed.hidden if each.always or layers is None
-    ]
+    hidden = [each for each in surveyed.hidden if each.always or layers is None]
     reasons = "; ".join(f"`{each.path}`: {each.why}" for each in hidden)
     if not drawn and not (hidden and not allow_hidden_noise):
         _raise_nothing(model, surveyed, sites, reasons)

@@ -143,7 +143,9 @@ def observe(
         if event.function:
             by_path.setdefault(event.site.path, []).append(event)
     sites = tuple(
-        hand_made_site(events[0].site.layer, where, [e.function for e in events])
+        hand_made_site(
+            events[0].site.layer, where, [e.function for e in events]
+        )
         for where, events in by_path.items()
     )
     return Observation(
@@ -173,11 +175,7 @@ def _training_modes(
         (layer, where)
         for layer, where in tree
         if _keras.accepts(layer, "training")
-        and (
-            where in asked
-            if is_augmentation(layer)
-            else not is_known(layer)
-        )
+        and (where in asked if is_augmentation(layer) else not is_known(layer))
     ]
     if not candidates:
         return {}, []
@@ -283,9 +281,8 @@ def _why_out_of_reach(event: Event, layer: Any) -> str:
     code = f"`{type(event.site.layer).__name__}.call`"
     if event.function:
         reason = _why_not_alone(layer) if layer is not None else ""
-        return (
-            f"{code} draws by `{event.function}` in training mode only"
-            + (f", and {reason}" if reason else "")
+        return f"{code} draws by `{event.function}` in training mode only" + (
+            f", and {reason}" if reason else ""
         )
     return (
         "it draws in training mode only, and training mode changes more than "

@@ -354,10 +354,13 @@ def _steps(
             )
             number += 1
         elif seen is None or not seen.draws:
+            # Unless an example shows more, its sites count as drawn.
+            unseen = bool(sites) and not surveyed.is_complete
             steps.append(
                 CallStep(
                     *place,
                     inference_call(node.operation, node.fill),
+                    active=unseen and any(s.path in chosen for s in sites),
                     piece=piece_of(node.operation),
                 )
             )

@@ -61,7 +61,7 @@ def rows_axis(
     first, second = shapes
     if batches[0] == batches[1]:
         return 0 if first and (first[0] or 1) % batches[0] == 0 else None
-    if len(first) != len(second) or None in first or None in second:
+    if len(first) != len(second):
         return None
     differs = [
         axis

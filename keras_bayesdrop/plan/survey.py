@@ -221,20 +221,22 @@ def _walk_assuming(
 ) -> _Walk:
     """Walks over a graph of layers that leave the batch where it is."""
     shapes = _assume_batch_first(graph)
-    observations = [
-        observed(
-            node.operation,
-            node.fill,
-            node.path,
-            [shapes[value] for value in node.inputs],
-            [graph.specs[value].dtype for value in node.inputs],
-            BATCHES,
-            asked,
-        )
-        if look and not is_stateful(node.operation)
-        else None
-        for node, look in zip(graph.nodes, looks, strict=True)
-    ]
+    observations: list[Observation | None] = []
+    for node, look in zip(graph.nodes, looks, strict=True):
+        seen = None
+        if look and not is_stateful(node.operation):
+            seen = observed(
+                node.operation,
+                node.fill,
+                node.path,
+                [shapes[value] for value in node.inputs],
+                [graph.specs[value].dtype for value in node.inputs],
+                BATCHES,
+                asked,
+            )
+            for value, pair in zip(node.outputs, seen.shapes, strict=True):
+                shapes[value] = pair
+        observations.append(seen)
     return _Walk(shapes, observations)
 
 
@@ -261,8 +263,13 @@ def _propagate(
         kinds = [dtypes[value] for value in node.inputs]
         if look and not is_stateful(node.operation):
             seen = observed(
-                node.operation, node.fill, node.path, taken, kinds,
-                batches, asked,
+                node.operation,
+                node.fill,
+                node.path,
+                taken,
+                kinds,
+                batches,
+                asked,
             )
             made = list(seen.shapes)
             made_dtypes = [
@@ -447,9 +454,7 @@ def observed(
     # What the call is given, tensors aside: it may depend on that.
     arguments = repr(fill([None] * len(shapes)))
     mine = frozenset(
-        where
-        for _, where in layer_tree(operation, path)
-        if where in asked
+        where for _, where in layer_tree(operation, path) if where in asked
     )
     known = _known.setdefault(operation, {})
     key = (

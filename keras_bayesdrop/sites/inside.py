@@ -142,7 +142,9 @@ class NoiseInside(abc.ABC):
             steps = tf.shape(first)[axis]
         # As one more input, [1, steps, 1]: the loop reads, flips and unrolls
         # it like the others.
-        numbers = tf.reshape(tf.range(steps), [-1, 1, 1] if major else [1, -1, 1])
+        numbers = tf.reshape(
+            tf.range(steps), [-1, 1, 1] if major else [1, -1, 1]
+        )
         graph = None
         if not tf.executing_eagerly():
             graph = tf.compat.v1.get_default_graph()

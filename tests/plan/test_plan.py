@@ -3,6 +3,7 @@
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 from absl.testing import parameterized
 
@@ -92,16 +93,28 @@ class SplitTest(TestCase):
         model = keras.Model(inputs, Counts(name="after")(inner(inputs)))
         for masks in ("shared", "independent"):
             for batch_size in (None, 2):
+                settings = {"seed": 0, "masks": masks, "verbose": 0}
+                # The check of a new program runs the layers too.
+                with pytest.warns(kbd.BayesdropWarning, match="PyFunc"):
+                    kbd.predict_with_uncertainty(
+                        model,
+                        zoo.numbers(4),
+                        2,
+                        allow_hidden_noise=True,
+                        **settings,
+                    )
                 counts.update(before=0, after=0)
-                kbd.predict_with_uncertainty(
-                    model,
-                    zoo.numbers(4),
-                    40,
-                    seed=0,
-                    masks=masks,
-                    batch_size=batch_size,
-                    verbose=0,
-                )
+                with pytest.warns(kbd.BayesdropWarning, match="PyFunc"):
+                    kbd.predict_with_uncertainty(
+                        model,
+                        zoo.numbers(4),
+                        40,
+                        allow_hidden_noise=True,
+                        seed=0,
+                        masks=masks,
+                        batch_size=batch_size,
+                        verbose=0,
+                    )
                 self.assertEqual(counts, {"before": 5, "after": 200})
 
     @parameterized.parameters(*sorted(zoo.ZOO))
@@ -379,6 +392,7 @@ class AwkwardTest(TestCase):
     """Batch axes that are not first: right, or refused by name."""
 
     @parameterized.named_parameters(*AWKWARD.items())
+    @pytest.mark.filterwarnings("ignore:Samples of model.*one at a time")
     def test_right_or_refused(self, make):
         model, x = make()
         certain = np.asarray(model(x, training=False))

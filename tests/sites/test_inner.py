@@ -11,6 +11,7 @@ from keras_bayesdrop.sites import inner_sites
 from keras_bayesdrop.sites import redirected
 from tests import zoo
 from tests.helpers import TestCase
+from tests.sites.by import By
 
 layers = keras.layers
 
@@ -118,7 +119,7 @@ class RedirectedTest(TestCase):
             seen.append(site.path)
             return value * 0
 
-        with redirected(block, "top", perturb):
+        with redirected(block, "top", By(perturb)):
             self.assertAllEqual(block(x), np.zeros((5, 3)))
             self.assertAllEqual(block(x, training=True), np.zeros((5, 3)))
         self.assertEqual(seen, [f"top/{block.dropout.name}"] * 4)
@@ -128,8 +129,8 @@ class RedirectedTest(TestCase):
     def test_nests(self):
         block = built(zoo.Block(3), 3)
         x = zoo.numbers(3)
-        with redirected(block, "", lambda site, value: value * 0 + 1):
-            with redirected(block, "", lambda site, value: value * 0 + 2):
+        with redirected(block, "", By(lambda site, value: value * 0 + 1)):
+            with redirected(block, "", By(lambda site, value: value * 0 + 2)):
                 self.assertAllEqual(block(x), np.full((5, 3), 2.0))
             self.assertAllEqual(block(x), np.full((5, 3), 1.0))
         self.assertNotIn("call", vars(block.dropout))
@@ -138,7 +139,7 @@ class RedirectedTest(TestCase):
         dropout = layers.Dropout(0.5)
         own = lambda x, training=None: x * 3  # noqa: E731
         dropout.call = own
-        with redirected(dropout, "", lambda site, value: value):
+        with redirected(dropout, "", By(lambda site, value: value)):
             pass
         self.assertIs(vars(dropout)["call"], own)
 
@@ -146,7 +147,7 @@ class RedirectedTest(TestCase):
         model = zoo.ZOO["subclassed_deep"].build()[0]
         before = zoo.fingerprint(model)
         with self.assertRaises(KeyError):
-            with redirected(model, "", lambda site, value: value):
+            with redirected(model, "", By(lambda site, value: value)):
                 raise KeyError
         self.assertEqual(zoo.fingerprint(model), before)
 
@@ -155,7 +156,7 @@ class RedirectedTest(TestCase):
         x = zoo.numbers(3)
         certain = np.asarray(block(x))
         seen = []
-        with redirected(block, "", lambda site, value: value * 0):
+        with redirected(block, "", By(lambda site, value: value * 0)):
             thread = threading.Thread(target=lambda: seen.append(block(x)))
             thread.start()
             thread.join()
@@ -168,14 +169,14 @@ class RedirectedTest(TestCase):
         seen = []
 
         def first():
-            with redirected(dropout, "", lambda site, value: value * 1):
+            with redirected(dropout, "", By(lambda site, value: value * 1)):
                 opened.set()
                 reopened.wait(1)
             closed.set()
 
         def second():
             opened.wait(5)
-            with redirected(dropout, "", lambda site, value: value * 7):
+            with redirected(dropout, "", By(lambda site, value: value * 7)):
                 reopened.set()
                 closed.wait(5)
                 seen.append(np.asarray(dropout(x)))
@@ -200,7 +201,7 @@ class RedirectedTest(TestCase):
             opened, done = threading.Event(), threading.Event()
 
             def borrow(layer=layer, opened=opened, done=done):
-                with redirected(layer, "", lambda site, value: value * 0):
+                with redirected(layer, "", By(lambda site, value: value * 0)):
                     opened.set()
                     done.wait(60)
 
@@ -208,7 +209,7 @@ class RedirectedTest(TestCase):
             thread.start()
             opened.wait(60)
             try:
-                with redirected(layer, "", lambda site, value: value):
+                with redirected(layer, "", By(lambda site, value: value)):
                     seen = np.asarray(layer(inputs))
             finally:
                 done.set()
@@ -219,8 +220,8 @@ class RedirectedTest(TestCase):
         layer = built(layers.SimpleRNN(2, dropout=0.5), 4, 3)
         x = zoo.numbers(4, 3)
         certain = np.asarray(layer(x))
-        with redirected(layer, "", lambda site, value: value * 0):
-            with redirected(layer, "", lambda site, value: value):
+        with redirected(layer, "", By(lambda site, value: value * 0)):
+            with redirected(layer, "", By(lambda site, value: value)):
                 self.assertAllClose(layer(x), certain, rtol=1e-6)
 
     def test_recurrent_masks_are_asked_for_once_a_call(self):
@@ -231,7 +232,7 @@ class RedirectedTest(TestCase):
             seen.append((site.path, tuple(value.shape)))
             return value
 
-        with redirected(layer, "top", perturb):
+        with redirected(layer, "top", By(perturb)):
             layer(zoo.numbers(4, 3))
             self.assertEqual(seen, [("top/dropout", (5, 3))])
             layer(zoo.numbers(4, 3))
