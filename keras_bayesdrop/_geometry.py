@@ -117,8 +117,11 @@ def choose_geometry(
 
 def _fixed_rows(plan: Plan) -> int | None:
     """Returns the only batch size that the inputs of a model take, if any."""
-    sizes = {tuple(plan.specs[number].shape)[0] for number in plan.inputs}
-    return next((size for size in sizes if size is not None), None)
+    for number in plan.inputs:
+        size, *_ = plan.specs[number].shape
+        if size is not None:
+            return int(size)
+    return None
 
 
 def _whole_blocks(most: int, wanted: int, most_blocks: int) -> int:

@@ -21,6 +21,7 @@ from keras_bayesdrop import _data
 from keras_bayesdrop import _keras
 from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._request import Request
+from keras_bayesdrop._row_check import rows_mix
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
 from keras_bayesdrop.analytic.entropy import mean_entropy
@@ -80,6 +81,35 @@ class MomentsRun:
         self.largest_batch = 0
         self.resolved = _resolved(graph, self.heads)
         self.case_rows = case_rows(self.resolved, plan.chosen, full)
+
+    def check_rows(self, inputs: Any) -> None:
+        """Raises if rows influence each other: moments take them apart.
+
+        Args:
+            inputs: Structure of arrays or tensors, some rows of `x`.
+        """
+
+        def first_row(rows: Any) -> list[tf.Tensor]:
+            flat = self.plan.flatten(rows)
+            return [
+                part[:1]
+                for output in self._program(flat)(*flat)
+                for part in output
+                if part is not None
+            ]
+
+        key = ("rows mix", self.plan.signature)
+        with _lock:
+            known = _cache.setdefault(self.model, {})
+        if known.get(key) is None:
+            known[key] = rows_mix(first_row, inputs)
+        if known[key]:
+            raise PlanError(
+                f"Rows of model `{self.model.name}` depend on the rest of "
+                "their batch, which moments do not know. Expected rows that "
+                "do not influence each other, or method='sampling'. Received: "
+                "an output that changes with other rows"
+            )
 
     def rows_at_once(self, rows: int) -> int:
         """Returns how many rows to take, if memory allows so many."""

@@ -178,6 +178,18 @@ class PartialRun(Run):
         self.full = full
         self.approximate: frozenset[str] = frozenset()
 
+    def _accept_mixing(self) -> None:
+        """Raises: a closed form does not know the other rows."""
+        raise PlanError(
+            f"Rows of model `{self.model.name}` depend on the rest of their "
+            f"batch ({self.plan.one_at_a_time}), which moments do not know. "
+            "Expected rows that do not influence each other, or "
+            f"method='sampling'. Received: method={self.method!r}"
+        )
+
+    def _warn_of_dead_network(self) -> None:
+        """Says nothing: what is in closed form is not sampled."""
+
     def _geometry(self, num_rows: int) -> Geometry:
         request = self.request
         # Moments take what samples of the whole would.

@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop import _data
+from keras_bayesdrop import _dead
 from keras_bayesdrop._collect import Collected
 from keras_bayesdrop._collect import Collector
 from keras_bayesdrop._collect import join
@@ -111,6 +112,8 @@ class Run:
         self.share_samples = False
         self.num_rows = 0
         self.largest_batch = 0
+        # Kept to find out why nothing varies, if nothing does.
+        self.first_rows: Piece | None = None
 
     def _check_one_at_a_time(self) -> None:
         """Says once per model that samples run one at a time."""
@@ -137,6 +140,8 @@ class Run:
         if self.plan.mixes_rows:
             self._accept_mixing()
             return
+        if self.plan.fixed_batch:
+            return  # There is no other batch that it could be tried on.
         sampler = sampler_for(
             self.model, self.plan, self.engine, self.request.shared
         )
@@ -286,6 +291,14 @@ class Run:
         inputs = self.plan.flatten(batch.inputs)
         sampler, engine = self._sampler(batch.num_rows, 1)
         cut = sampler.prefix(self.plan, engine, inputs)
+        if self.first_rows is None:
+            count = min(batch.num_rows, _dead.ROWS)
+            few = cut
+            if count < batch.num_rows and not self.plan.mixes_rows:
+                few = self._rows(cut, batch.num_rows, slice(0, count))
+            else:
+                count = batch.num_rows
+            self.first_rows = Piece(few, batch.first_row, count)
         parts: list[list[Collected]] = [[] for _ in self.heads]
         for begin in range(0, batch.num_rows, geometry.tile_rows):
             end = min(begin + geometry.tile_rows, batch.num_rows)
@@ -506,6 +519,8 @@ class Run:
         """Returns the `Predictive` of each output, in the model's structure."""
         request = self.request
         collected = [join(parts) for parts in self.collected]
+        if not any(each.moments.variance.any() for each in collected):
+            self._warn_of_dead_network()
         stats = Stats(
             num_samples=request.num_samples,
             num_rows=self.num_rows,
@@ -523,6 +538,27 @@ class Run:
                 _predictive(head, each, stats, request)
                 for head, each in zip(self.heads, collected, strict=True)
             ]
+        )
+
+    def _warn_of_dead_network(self) -> None:
+        """Warns that no sample differs from another, and says where."""
+        if self.first_rows is None:
+            return
+        rows = self.first_rows
+        path = _dead.first_constant_layer(
+            self.plan,
+            rows.cut,
+            self.key,
+            self.request.first_row + rows.begin,
+            rows.num_rows,
+            self.request.shared,
+        )
+        where = f": the output of `{path}` does not vary" if path else ""
+        warnings.warn(
+            f"Noise of model `{self.model.name}` is drawn, and all samples are "
+            f"the same{where}. A standard deviation of 0 says nothing here.",
+            BayesdropWarning,
+            stacklevel=4,
         )
 
     def _engine_steps(self) -> tuple[EngineStep, ...]:

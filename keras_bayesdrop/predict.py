@@ -249,10 +249,12 @@ def predict_with_uncertainty(
             model, graph, plan, method, covariance, fallback
         )
         if part is None:
-            return MomentsRun(
+            moments = MomentsRun(
                 model, graph, plan, full, task, from_logits, request
             )
-        return PartialRun(
+            moments.check_rows(rows)
+            return moments
+        partial = PartialRun(
             model,
             graph,
             plan,
@@ -264,6 +266,8 @@ def predict_with_uncertainty(
             from_logits,
             request,
         )
+        partial.check_rows(rows)
+        return partial
 
     num_rows = _data.count_rows(x)
     request = _with_replicas(

@@ -38,7 +38,14 @@ ROWS = (
     {"predict", "explanation", "information", "inspection", "_accumulate"}
     | {"_data", "_geometry", "_moments_run", "_partial_run", "_run"}
     | {"_sampler", "_tasks", "_measured_units", "consistency_report"}
-    | {"_collect", "_model_checks", "_row_check", "_tolerance", "serving"}
+    | {
+        "_collect",
+        "_model_checks",
+        "_row_check",
+        "_dead",
+        "_tolerance",
+        "serving",
+    }
     | {"_replicas", "_request", "_workers"},
     {"decisions"},
     {"callbacks", "training", "cli", "__main__"},

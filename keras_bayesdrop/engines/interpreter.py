@@ -46,6 +46,7 @@ def run_suffix(
     cut: Sequence[tf.Tensor],
     draws: Draws | None,
     run_chain: RunChain | None = None,
+    look: Callable[[int, Sequence[tf.Tensor]], None] | None = None,
 ) -> list[tf.Tensor]:
     """Runs steps that do the work of a plan's suffix.
 
@@ -55,6 +56,7 @@ def run_suffix(
         cut: Tensors [rows, ...] for `plan.cut`.
         draws: Which samples of which rows. `None` turns all noise off.
         run_chain: Runs the chains, if there are any.
+        look: Called with the index of every step and what it made.
 
     Returns:
         Folded tensors for `plan.outputs`, or [rows, ...] without draws.
@@ -63,6 +65,8 @@ def run_suffix(
     folded: set[int] = set()
 
     def fold(number: int) -> tf.Tensor:
+        if values[number] is None:
+            return None
         if draws is not None and number not in folded | plan.batchless:
             values[number] = draws.fold(
                 values[number], number not in plan.entries
@@ -92,7 +96,7 @@ def run_suffix(
         )
 
     with keras.StatelessScope():
-        for step in steps:
+        for index, step in enumerate(steps):
             if isinstance(step, NoiseStep):
                 made: Sequence[tf.Tensor] = [perturb(step)]
             elif isinstance(step, ChainStep):
@@ -107,4 +111,6 @@ def run_suffix(
                 )
             values.update(zip(step.outputs, made, strict=True))
             folded.update(step.outputs)
+            if look is not None:
+                look(index, made)
         return [fold(number) for number in plan.outputs]

@@ -68,10 +68,10 @@ def noisy_call(
         values: Sequence[tf.Tensor], draws: Draws | None
     ) -> list[tf.Tensor]:
         if draws is None:
-            off = _Drawer(operation, seen, first_sites, (), None)
+            off = _Drawer(operation, path, seen, first_sites, (), None)
             with redirected(operation, path, off, {}):
                 return plain(values, draws)
-        noise = _Drawer(operation, seen, first_sites, chosen, draws)
+        noise = _Drawer(operation, path, seen, first_sites, chosen, draws)
         with redirected(operation, path, noise, modes):
             return plain(values, draws)
 
@@ -90,12 +90,14 @@ class _Drawer(NoiseInside):
     def __init__(
         self,
         operation: Any,
+        path: str,
         seen: Observation,
         first_sites: tuple[int, int],
         chosen: Collection[str],
         draws: Draws | None,
     ) -> None:
         super().__init__()
+        self._path = path
         self._operation = operation
         self._seen = seen
         self._chosen = chosen
@@ -151,7 +153,7 @@ class _Drawer(NoiseInside):
         loop: Loop | None,
     ) -> tf.Tensor:
         """Returns the result of a random function that a layer calls."""
-        path = site.path if site is not None else ""
+        path = site.path if site is not None else self._path
         if self._draws is None or path not in self._chosen:
             self._skip(path, loop)
             return without_noise(function, arguments)

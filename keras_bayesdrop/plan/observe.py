@@ -35,6 +35,7 @@ from keras_bayesdrop.plan.traces import cannot_compile
 from keras_bayesdrop.plan.traces import same_outputs
 from keras_bayesdrop.plan.traces import trace
 from keras_bayesdrop.sites import Site
+from keras_bayesdrop.sites import foreign_cells
 from keras_bayesdrop.sites import hand_made_site
 from keras_bayesdrop.sites import is_augmentation
 from keras_bayesdrop.sites import is_known
@@ -69,6 +70,7 @@ class Draw:
         axis: The axis that holds the rows; `None` if none does.
         on_request: Whether it is drawn only if its layer is asked for.
         problem: Why it cannot be sampled, or `""`.
+        used: Whether the outputs depend on it.
     """
 
     path: str
@@ -77,6 +79,7 @@ class Draw:
     axis: int | None
     on_request: bool
     problem: str
+    used: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,12 +173,17 @@ def _training_modes(
 ) -> tuple[dict[str, bool], list[Hidden]]:
     """Finds the layers that have to be called in training mode."""
     tree = list(layer_tree(operation, path))
+    cells = foreign_cells(operation, path)
     below = {where: _below(layer, where) for layer, where in tree}
     candidates = [
         (layer, where)
         for layer, where in tree
         if _keras.accepts(layer, "training")
-        and (where in asked if is_augmentation(layer) else not is_known(layer))
+        and (
+            where in asked
+            if is_augmentation(layer)
+            else where in cells or not is_known(layer)
+        )
     ]
     if not candidates:
         return {}, []
@@ -225,8 +233,10 @@ def _training_modes(
     reached = _keys(chosen)
     owners = {where: layer for layer, where in tree}
     for event in full.events:
-        if event.key in reached or any(
-            each.path == event.site.path for each in hidden
+        if (
+            not event.used
+            or event.key in reached
+            or any(each.path == event.site.path for each in hidden)
         ):
             continue
         hidden.append(
@@ -294,7 +304,7 @@ def _below(layer: Any, path: str) -> list[str]:
     return [where for _, where in layer_tree(layer, path)][1:]
 
 
-def _keys(seen: Trace) -> list[tuple[str, str]]:
+def _keys(seen: Trace) -> list[tuple[str, str, bool]]:
     return [event.key for event in seen.events]
 
 
@@ -337,6 +347,7 @@ def _draws(
                 rows_axis(shapes, batches),
                 is_augmentation(event.site.layer),
                 problem,
+                event.used,
             )
         )
     return tuple(draws)

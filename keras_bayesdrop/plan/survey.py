@@ -115,7 +115,7 @@ def survey(
             by_hand = {site.path: site for site in observation.sites}
             declared = [by_hand.pop(s.path, s) for s in declared]
             declared += list(by_hand.values())
-            drawn = {draw.path for draw in observation.draws}
+            drawn = {draw.path for draw in observation.draws if draw.used}
             hidden += observation.hidden
         else:
             drawn = {site.path for site in declared} - requestable

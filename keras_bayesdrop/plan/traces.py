@@ -64,6 +64,8 @@ class Event:
         shape: Of the input of a noise layer, or of the numbers drawn.
         in_loop: Whether a loop over time draws it, at every step.
         problem: Why it cannot be sampled, or `""`.
+        used: Whether the outputs depend on it. A cell makes masks in inference
+            mode too, and does not use them.
     """
 
     site: Site
@@ -71,11 +73,12 @@ class Event:
     shape: Shape
     in_loop: bool
     problem: str
+    used: bool = True
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> tuple[str, str, bool]:
         """What stays the same between traces."""
-        return self.site.path, self.function
+        return self.site.path, self.function, self.used
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +106,8 @@ class _Recorder(NoiseInside):
     def __init__(self, operation: Any, path: str) -> None:
         super().__init__()
         self.events: list[Event] = []
+        # Per event, what it gave, where that can be followed to the outputs.
+        self.results: list[Any] = []
         self.graph: Any = None
         self._whole = hand_made_site(operation, path, ())
 
@@ -115,8 +120,9 @@ class _Recorder(NoiseInside):
                 "a loop. Expected noise on units there. Received: a "
                 f"{type(site.layer).__name__}"
             )
-        self._add(site, "", tuple(x.shape), loop, problem)
-        return site.noise.expected(x)
+        result = _marked(site.noise.expected(x))
+        self._add(site, "", tuple(x.shape), loop, problem, result)
+        return result
 
     def by_hand(
         self,
@@ -136,8 +142,9 @@ class _Recorder(NoiseInside):
                 f"{function}"
             )
         shape = static_shape(shape_of(function, arguments))
-        self._add(site, function, shape, loop, problem)
-        return without_noise(function, arguments)
+        result = _marked(without_noise(function, arguments))
+        self._add(site, function, shape, loop, problem, result)
+        return result
 
     def _add(
         self,
@@ -146,12 +153,28 @@ class _Recorder(NoiseInside):
         shape: Shape,
         loop: Loop | None,
         problem: str,
+        result: tf.Tensor,
     ) -> None:
         event = Event(site, function, shape, loop is not None, problem)
-        if loop is None:
+
+        def add() -> None:
             self.events.append(event)
+            self.results.append(result if loop is None else None)
+
+        if loop is None:
+            add()
         else:
-            loop.shared(lambda: self.events.append(event))
+            loop.shared(add)
+
+    def events_of(self, outputs: Sequence[tf.Tensor]) -> tuple[Event, ...]:
+        """Returns the draws, and whether the outputs depend on each."""
+        needed = _ancestors(outputs)
+        return tuple(
+            dataclasses.replace(event, used=result.op in needed)
+            if result is not None and result.graph is self.graph
+            else event
+            for event, result in zip(self.events, self.results, strict=True)
+        )
 
     def _nested(self, path: str, loop: Loop | None) -> str:
         """Returns why a draw cannot be followed to where it happens."""
@@ -203,9 +226,7 @@ def trace(
             redirected(operation, path, noise, modes),
         ):
             outputs = operation(*args, **{**kwargs, **training})
-        structure = keras.tree.map_structure(
-            lambda x: _keras.spec([None, *x.shape[1:]], x.dtype), outputs
-        )
+        structure = keras.tree.map_structure(_spec, outputs)
         return list(keras.tree.flatten(outputs))
 
     # Another thread may have moved the generators meanwhile: a layer that
@@ -221,12 +242,45 @@ def trace(
     if moved:
         foreign += ("NumPy's or Python's global random generator",)
     return Trace(
-        tuple(noise.events),
-        tuple(tuple(x.shape) for x in traced.outputs),
+        noise.events_of(traced.graph.outputs),
+        tuple(
+            () if x is None else tuple(x.shape)
+            for x in traced.structured_outputs
+        ),
         structure,
         foreign,
         traced,
     )
+
+
+def _spec(x: Any) -> tf.TensorSpec:
+    """Returns the spec of an output; some layers return `None` for one."""
+    if x is None:
+        return _keras.spec([], "float32")
+    return _keras.spec([None, *x.shape[1:]], x.dtype)
+
+
+def _marked(x: tf.Tensor) -> tf.Tensor:
+    """Returns `x` as the output of an op of its own, with its Keras mask."""
+    marked = tf.identity(x)
+    mask = _keras.get_mask(x)
+    if mask is not None:
+        _keras.set_mask(marked, mask)
+    return marked
+
+
+def _ancestors(outputs: Sequence[tf.Tensor]) -> set[Any]:
+    """Returns every op that tensors depend on."""
+    needed: set[Any] = set()
+    stack = [tensor.op for tensor in outputs]
+    while stack:
+        op = stack.pop()
+        if op in needed:
+            continue
+        needed.add(op)
+        stack.extend(tensor.op for tensor in op.inputs)
+        stack.extend(op.control_inputs)
+    return needed
 
 
 def cannot_compile(operation: Any, error: Exception) -> PlanError:
@@ -252,7 +306,7 @@ def same_outputs(
     inputs = [_numbers(spec) for spec in specs]
     try:
         results = [
-            [np.asarray(x) for x in traced.run(*inputs)]
+            [np.asarray(x) for x in traced.run(*inputs) if x is not None]
             for traced in (one, other)
         ]
     except Exception:

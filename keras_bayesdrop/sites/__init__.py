@@ -2,6 +2,7 @@
 """Noise sites: where a model draws noise, and how to reach it."""
 
 from keras_bayesdrop.sites.classify import noise_of as noise_of
+from keras_bayesdrop.sites.inner import foreign_cells as foreign_cells
 from keras_bayesdrop.sites.inner import hand_made_site as hand_made_site
 from keras_bayesdrop.sites.inner import inner_sites as inner_sites
 from keras_bayesdrop.sites.inner import redirected as redirected

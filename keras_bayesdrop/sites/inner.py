@@ -157,7 +157,9 @@ def _owners(layer: Any, path: str) -> list[_Owner]:
         )
         if owner is not None:
             yield owner
-            return
+            recurrent = isinstance(layer, keras.layers.RNN)
+            if not recurrent or not _has_foreign_cells(layer):
+                return
         if isinstance(layer, keras.layers.TimeDistributed):
             yield _time_distributed(layer)
         for child, inside in children(layer, path):
@@ -207,16 +209,14 @@ def _attention(layer: Any, path: str) -> _Owner | None:
 def _recurrent(layer: Any, path: str) -> _Owner | None:
     """A recurrent layer has one mask per sequence, the same at every step.
 
-    Its cells apply their masks in training mode only, so the loop runs in it.
-    A cell written by somebody else may do anything in training mode: a layer
-    that has one is left alone.
+    Cells apply their masks in training mode only, so the loop runs in it. A
+    cell written by somebody else may do anything in training mode: it is
+    called in it only if that is seen to be harmless.
     """
     if not isinstance(layer, keras.layers.RNN):
         return None
     stacked = isinstance(layer.cell, keras.layers.StackedRNNCells)
-    cells = list(layer.cell.cells) if stacked else [layer.cell]
-    if not all(_made_by_keras(cell) for cell in [layer.cell, *cells]):
-        return None
+    cells = _cells(layer)
     sites = {
         (index, part): Site(
             f"{path}/{cell.name}/{part}" if stacked else f"{path}/{part}",
@@ -225,10 +225,11 @@ def _recurrent(layer: Any, path: str) -> _Owner | None:
         )
         for index, cell in enumerate(cells)
         for part in _MASKS_OF_A_CELL
-        if getattr(cell, part, 0) > 0
+        if hasattr(cell, f"get_{part}_mask") and getattr(cell, part, 0) > 0
     }
     if not sites:
         return None
+    mode = {} if _has_foreign_cells(layer) else {"training": True}
 
     def loans(perturb: Perturb) -> list[Loan]:
         kept: dict[tuple[int, str], Any] = {}  # masks of the call under way
@@ -236,7 +237,7 @@ def _recurrent(layer: Any, path: str) -> _Owner | None:
 
         def call(sequences: Any, *args: Any, **kwargs: Any) -> Any:
             kept.clear()
-            return original(sequences, *args, **{**kwargs, "training": True})
+            return original(sequences, *args, **{**kwargs, **mode})
 
         def mask_of(key: tuple[int, str]) -> Callable[[Any], Any]:
             count = getattr(cells[key[0]], "dropout_mask_count", None)
@@ -259,6 +260,32 @@ def _recurrent(layer: Any, path: str) -> _Owner | None:
         return [(layer, "call", call), *masks]
 
     return _Owner(list(sites.values()), loans)
+
+
+def foreign_cells(layer: Any, path: str) -> set[str]:
+    """Returns the paths of cells that are looped over with foreign ones.
+
+    Their recurrent layer stays in inference mode, and they with it.
+    """
+    paths = {id(each): where for each, where in layer_tree(layer, path)}
+    return {
+        paths[id(cell)]
+        for each, _ in layer_tree(layer, path)
+        if isinstance(each, keras.layers.RNN) and _has_foreign_cells(each)
+        for cell in _cells(each)
+        if id(cell) in paths
+    }
+
+
+def _cells(layer: Any) -> list[Any]:
+    stacked = isinstance(layer.cell, keras.layers.StackedRNNCells)
+    return list(layer.cell.cells) if stacked else [layer.cell]
+
+
+def _has_foreign_cells(layer: Any) -> bool:
+    return not all(
+        _made_by_keras(each) for each in [layer.cell, *_cells(layer)]
+    )
 
 
 def _time_distributed(layer: Any) -> _Owner:
