@@ -29,6 +29,7 @@ from keras_bayesdrop._arrays import as_floating
 from keras_bayesdrop._arrays import as_numbers
 from keras_bayesdrop._entropy import count_votes
 from keras_bayesdrop._entropy import entropy_of
+from keras_bayesdrop._files import replacing_file
 from keras_bayesdrop._labels import label_probabilities
 from keras_bayesdrop._labels import regression_targets
 from keras_bayesdrop._labels import sum_per_row
@@ -530,6 +531,10 @@ class Predictive:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one `.npz` file, without pickle.
 
+        The file is whole or not there: it is written beside its place, brought
+        to the disk, and renamed. After a crash, a kill or a full disk
+        (`errors.WriteError`) the old file is as it was.
+
         Args:
             path: File to write; one that exists is replaced.
         """
@@ -547,7 +552,7 @@ class Predictive:
             "arrays": list(arrays),
         }
         # An open file, because np.savez would add a suffix to a name.
-        with open(path, "wb") as file:
+        with replacing_file(path) as part, part.open("wb") as file:
             np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
 
     @classmethod
