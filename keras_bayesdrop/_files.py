@@ -180,11 +180,15 @@ class _Replacement:
     """A file or folder that is written beside its target.
 
     Attributes:
-        target: What to replace; no symbolic link.
+        name: What to replace, as the caller has it.
+        target: The same, with symbolic links followed.
         path: Where to write it.
     """
 
-    def __init__(self, target: pathlib.Path, scratch: pathlib.Path | None):
+    def __init__(
+        self, name: Path, target: pathlib.Path, scratch: pathlib.Path | None
+    ):
+        self.name = os.fspath(name)
         self.target = target
         self.path = target if scratch is None else scratch / target.name
         self._scratch = scratch
@@ -199,22 +203,22 @@ class _Replacement:
                 errno.EISDIR, os.strerror(errno.EISDIR), str(path)
             )
         if mode is not None and not stat.S_ISREG(mode):
-            yield cls(target, None)
+            yield cls(path, target, None)
             return
         if mode is not None and not os.access(target, os.W_OK):
             raise PermissionError(
                 errno.EACCES, os.strerror(errno.EACCES), str(path)
             )
-        with _scratch_folder(target) as scratch:
-            yield cls(target, scratch)
+        with _scratch_folder(path, target) as scratch:
+            yield cls(path, target, scratch)
 
     @classmethod
     @contextlib.contextmanager
     def of_folder(cls, path: Path) -> Iterator["_Replacement"]:
         target = _follow(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _scratch_folder(target) as scratch:
-            yield cls(target, scratch)
+        with _scratch_folder(path, target) as scratch:
+            yield cls(path, target, scratch)
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
@@ -270,11 +274,11 @@ class _Replacement:
             else "nothing is left of it"
         )
         told = WriteError(
-            f"`{self.target}` was not written; {there}. Expected room for it "
+            f"`{self.name}` was not written; {there}. Expected room for it "
             f"on the disk. Received: {received}"
         )
         told.errno, told.strerror = code, received
-        told.filename = str(self.target)
+        told.filename = self.name
         return told
 
 
@@ -294,7 +298,7 @@ def _prefix(target: pathlib.Path) -> str:
 
 
 @contextlib.contextmanager
-def _scratch_folder(target: pathlib.Path) -> Iterator[pathlib.Path]:
+def _scratch_folder(name: Path, target: pathlib.Path) -> Iterator[pathlib.Path]:
     """Makes a folder beside a target that nobody removes while it is used."""
     clear_left_overs(target)
     while True:
@@ -302,7 +306,7 @@ def _scratch_folder(target: pathlib.Path) -> Iterator[pathlib.Path]:
             made = tempfile.mkdtemp(_SUFFIX, _prefix(target), target.parent)
         except OSError as error:
             # The caller knows nothing of a scratch folder.
-            error.filename = str(target)
+            error.filename = os.fspath(name)
             raise
         scratch = pathlib.Path(made)
         lock = _lock(scratch, wait=True)

@@ -172,8 +172,8 @@ def main(writer, moment):
     seen = {"signal": os.WTERMSIG(status)}
     seen["parts"] = len([n for n in os.listdir() if n.endswith(".part")])
     seen["there"] = target.exists()
-    # The next run, before and after it writes.
-    _files.clear_left_overs(target)
+    if not seen["there"]:
+        _files.clear_left_overs(target)  # As the next run does at once.
     after = content(target)
     writer(2)
     new = content(target)

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files and folders are whole or not there: kills, full disks, two writers."""
 
-import contextlib
 import errno
 import json
 import os
 import pathlib
-import resource
 import signal
 import stat
 import subprocess
@@ -20,6 +18,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop import _files
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import WriteError
+from tests.helpers import largest_file
 
 # The package without TensorFlow, for a process that starts fast and may fork.
 LIGHT = f"""
@@ -214,17 +213,6 @@ def test_scratch_folder_that_another_removed_is_made_anew(monkeypatch):
 # Full disks.
 
 
-@contextlib.contextmanager
-def largest_file(size):
-    """No file grows beyond a size: `EFBIG`, since Python ignores SIGXFSZ."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def write_text(path):
     with _files.replacing_file(path) as part:
         part.write_text("x" * 2_000_000)
@@ -271,7 +259,7 @@ def test_full_disk(write, exists):
     with largest_file(1_000_000), pytest.raises(WriteError) as caught:
         write("target")
     text = str(caught.value)
-    assert text.startswith(f"`{target.resolve()}` was not written; ")
+    assert text.startswith("`target` was not written; ")
     there = "before is untouched. " if exists else "nothing is left of it. "
     assert there in text
     assert "Expected room for it on the disk. Received: " in text
@@ -281,7 +269,7 @@ def test_full_disk(write, exists):
         assert "requested and" in text
     else:
         assert caught.value.errno == errno.EFBIG
-        assert caught.value.filename == str(target.resolve())
+        assert caught.value.filename == "target"
         assert "File too large" in text
     assert os.listdir() == (["target"] if exists else [])
     if exists:
@@ -296,7 +284,7 @@ def test_disk_that_tells_only_when_synced(monkeypatch, code):
 
     pathlib.Path("a").write_text("precious")
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(WriteError, match=r"`.*/a` was not written") as caught:
+    with pytest.raises(WriteError, match="`a` was not written") as caught:
         with _files.replacing_file("a") as part:
             part.write_text("new")
     assert os.strerror(code) in str(caught.value)
@@ -359,7 +347,7 @@ def test_folder_of_the_file_is_missing():
     with pytest.raises(FileNotFoundError) as caught:
         with _files.replacing_file("nowhere/a"):
             pass
-    assert caught.value.filename == os.path.abspath("nowhere/a")
+    assert caught.value.filename == "nowhere/a"
 
 
 def test_target_is_a_folder_or_is_read_only(monkeypatch):
