@@ -47,6 +47,10 @@ class MissingPackageError(BayesdropError, ImportError):
     """A package that is not installed with this one, and is needed here."""
 
 
+class TooLargeError(BayesdropError):
+    """A file that would take more memory than it is allowed to."""
+
+
 class WriteError(BayesdropError, OSError):
     """A file that could not be written; what was there is untouched."""
 

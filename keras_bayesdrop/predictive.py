@@ -33,6 +33,7 @@ from keras_bayesdrop._files import replacing_file
 from keras_bayesdrop._labels import label_probabilities
 from keras_bayesdrop._labels import regression_targets
 from keras_bayesdrop._labels import sum_per_row
+from keras_bayesdrop._limits import Limit
 from keras_bayesdrop._mixture import log_mean_exp
 from keras_bayesdrop._mixture import mixture_quantile
 from keras_bayesdrop._predictive_checks import check_fields
@@ -42,8 +43,10 @@ from keras_bayesdrop._predictive_file import UNREADABLE
 from keras_bayesdrop._predictive_file import read_fields
 from keras_bayesdrop._stats import EngineStep as EngineStep
 from keras_bayesdrop._stats import Stats as Stats
+from keras_bayesdrop._validate import check_positive_int
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
+from keras_bayesdrop.errors import TooLargeError
 
 if TYPE_CHECKING:
     from keras_bayesdrop.decisions.deferral import Deferral
@@ -556,15 +559,32 @@ class Predictive:
             np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Predictive":
+    def load(
+        cls, path: str | os.PathLike[str], max_bytes: int | None = None
+    ) -> "Predictive":
         """Reads what `save` wrote. Never unpickles.
 
         Args:
             path: File to read.
+            max_bytes: How much memory the arrays may take; a file that says
+                it holds more is refused before any is taken. By default half
+                of the memory that is available, and no more than 1 GiB or 100
+                times the size of the file, whichever is larger.
+
+        Example:
+        ```python
+        keras_bayesdrop.predict_with_uncertainty(model, x).save("p.npz")
+        p = keras_bayesdrop.Predictive.load("p.npz", max_bytes=8 * 10**9)
+        ```
         """
+        if max_bytes is not None:
+            check_positive_int(max_bytes, "max_bytes")
         with open(path, "rb") as file:
+            limit = Limit(path, max_bytes, "max_bytes")
             try:
-                return cls(**read_fields(file))
+                return cls(**read_fields(file, limit))
+            except TooLargeError:
+                raise
             except UNREADABLE as error:
                 raise BayesdropError(
                     f"Cannot read a prediction from `{os.fspath(path)}`. "

@@ -30,12 +30,14 @@ def run(options: argparse.Namespace) -> None:
     out = pathlib.Path(options.out)
     read = (options.model, options.data)
     check_writable(out, options.force, read)
-    check_model_file(pathlib.Path(options.model))
+    check_model_file(pathlib.Path(options.model), options.max_bytes)
     columns = options.columns and tuple(options.columns)
     data = read_data(
-        options.data, CsvOptions(options.header, columns, options.delimiter)
+        options.data,
+        CsvOptions(options.header, columns, options.delimiter),
+        options.max_bytes,
     )
-    model = load_model(options.model, options.imports)
+    model = load_model(options.model, options.imports, options.max_bytes)
     x = fit_inputs(model, data, options.array)
     files = files_of(out, _output_names(model, x))
     for file in files.values():

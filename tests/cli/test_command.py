@@ -62,6 +62,9 @@ def test_choices_are_those_of_the_library():
         (("predict", "m.keras", "d.csv"), "required: --out"),
         (("explain", "m.keras", "--sam", "5"), "unrecognized arguments"),
         (("explain", "m.keras", "--samples", "1"), "at least 2, received '1'"),
+        (("inspect", "m.keras", "--max-bytes", "8 GB"), "bytes such as 2e9"),
+        (("inspect", "m.keras", "--max-bytes", "0"), "received '0'"),
+        (("inspect", "m.keras", "--max-bytes", "inf"), "received 'inf'"),
         (("bench", "--rows", "x"), "at least 1, received 'x'"),
     ],
 )

@@ -464,6 +464,19 @@ def test_full_disk_is_said_and_nothing_is_lost(
         assert out.read_text() == "precious"
 
 
+def test_limit_of_memory(folder, capsys):
+    arguments = ("--out", "out.npz", *FIXED, "--max-bytes")
+    assert run(*arguments, "100") == 1
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert "`model.keras` would take too much memory. Expected at " in message
+    assert "at most 100 bytes; --max-bytes raises that" in message
+    np.save("data.npy", files.data(rows=10_000))
+    assert run(*arguments, "1e5") == 1
+    assert "`data.npy` would take too much memory" in capsys.readouterr().err
+    assert run(*arguments, "1e6") == 0
+
+
 def test_links_are_followed(folder, capsys):
     os.mkdir("real")
     os.symlink("real/out.npz", "out.npz")
