@@ -17,6 +17,8 @@ import types
 
 import tensorflow as tf
 
+from keras_bayesdrop._elf import truncation
+
 VARIABLE = "KBD_LIBRARY"
 REBUILD = (
     "in the folder of the sources, `pip install scikit-build-core cmake ninja` "
@@ -114,6 +116,11 @@ def _open(path: pathlib.Path, build: types.ModuleType | None) -> Library:
     )
     if not path.is_file():
         return no(f"the file of the op library is missing: {path}. {way_out}")
+    damage = truncation(path)
+    if damage:
+        return no(
+            f"the op library {path} cannot be loaded: {damage}. {way_out}"
+        )
     try:
         ops = tf.load_op_library(str(path))
     # Whatever is wrong with a file, the package works without it.

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_bayesdrop._limits import Limit
+from keras_bayesdrop._limits import check_npz
 from keras_bayesdrop._stats import EngineStep
 from keras_bayesdrop._stats import Stats
 
@@ -21,6 +23,7 @@ UNREADABLE = (
     AttributeError,
     EOFError,
     KeyError,
+    NotImplementedError,
     RuntimeError,
     TypeError,
     ValueError,
@@ -29,8 +32,14 @@ UNREADABLE = (
 )
 
 
-def read_fields(file: Any) -> dict[str, Any]:
-    """Reads the constructor's arguments from an open `.npz` file."""
+def read_fields(file: Any, limit: Limit) -> dict[str, Any]:
+    """Reads the constructor's arguments from an open `.npz` file.
+
+    Args:
+        file: Open at its beginning.
+        limit: How much memory its arrays may take.
+    """
+    check_npz(file, limit)
     with np.load(file, allow_pickle=False) as archive:
         meta = json.loads(archive["meta"].item())
         if meta["format"] != FORMAT:

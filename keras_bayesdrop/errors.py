@@ -51,5 +51,17 @@ class MissingPackageError(BayesdropError, ImportError):
     """A package that is not installed with this one, and is needed here."""
 
 
+class TooLargeError(BayesdropError):
+    """A file that would take more memory than it is allowed to."""
+
+
+class WriteError(BayesdropError, OSError):
+    """A file that could not be written; what was there is untouched."""
+
+    def __str__(self) -> str:
+        """The message; `OSError` would name the error number instead."""
+        return str(self.args[0]) if self.args else ""
+
+
 class BayesdropWarning(UserWarning):
     """Something works, but probably not as the caller believes."""

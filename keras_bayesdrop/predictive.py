@@ -29,9 +29,11 @@ from keras_bayesdrop._arrays import as_floating
 from keras_bayesdrop._arrays import as_numbers
 from keras_bayesdrop._entropy import count_votes
 from keras_bayesdrop._entropy import entropy_of
+from keras_bayesdrop._files import replacing_file
 from keras_bayesdrop._labels import label_probabilities
 from keras_bayesdrop._labels import regression_targets
 from keras_bayesdrop._labels import sum_per_row
+from keras_bayesdrop._limits import Limit
 from keras_bayesdrop._mixture import log_mean_exp
 from keras_bayesdrop._mixture import mixture_quantile
 from keras_bayesdrop._predictive_checks import check_fields
@@ -41,8 +43,10 @@ from keras_bayesdrop._predictive_file import UNREADABLE
 from keras_bayesdrop._predictive_file import read_fields
 from keras_bayesdrop._stats import EngineStep as EngineStep
 from keras_bayesdrop._stats import Stats as Stats
+from keras_bayesdrop._validate import check_positive_int
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
+from keras_bayesdrop.errors import TooLargeError
 
 if TYPE_CHECKING:
     from keras_bayesdrop.decisions.deferral import Deferral
@@ -530,6 +534,10 @@ class Predictive:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one `.npz` file, without pickle.
 
+        The file is whole or not there: it is written beside its place, brought
+        to the disk, and renamed. After a crash, a kill or a full disk
+        (`errors.WriteError`) the old file is as it was.
+
         Args:
             path: File to write; one that exists is replaced.
         """
@@ -547,19 +555,36 @@ class Predictive:
             "arrays": list(arrays),
         }
         # An open file, because np.savez would add a suffix to a name.
-        with open(path, "wb") as file:
+        with replacing_file(path) as part, part.open("wb") as file:
             np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Predictive":
+    def load(
+        cls, path: str | os.PathLike[str], max_bytes: int | None = None
+    ) -> "Predictive":
         """Reads what `save` wrote. Never unpickles.
 
         Args:
             path: File to read.
+            max_bytes: How much memory the arrays may take; a file that says
+                it holds more is refused before any is taken. By default half
+                of the memory that is available, and no more than 1 GiB or 100
+                times the size of the file, whichever is larger.
+
+        Example:
+        ```python
+        keras_bayesdrop.predict_with_uncertainty(model, x).save("p.npz")
+        p = keras_bayesdrop.Predictive.load("p.npz", max_bytes=8 * 10**9)
+        ```
         """
+        if max_bytes is not None:
+            check_positive_int(max_bytes, "max_bytes")
         with open(path, "rb") as file:
+            limit = Limit(path, max_bytes, "max_bytes")
             try:
-                return cls(**read_fields(file))
+                return cls(**read_fields(file, limit))
+            except TooLargeError:
+                raise
             except UNREADABLE as error:
                 raise BayesdropError(
                     f"Cannot read a prediction from `{os.fspath(path)}`. "

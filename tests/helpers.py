@@ -5,10 +5,13 @@ Keras' own contract test of a layer is private, so it is imported here and
 nowhere else.
 """
 
+import contextlib
 import os
+import resource
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -44,3 +47,14 @@ class TestCase(KerasTestCase):
         )
         self.assertEqual(done.returncode, 0, msg=done.stderr)
         return done.stdout
+
+
+@contextlib.contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """No file grows beyond a size: `EFBIG`, since Python ignores SIGXFSZ."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -197,6 +197,36 @@ def test_broken_file(load, pretend):
     assert _library.REBUILD in found.problem
 
 
+@needs_library
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+def test_truncated_library_is_a_reason_and_no_crash(tmp_path, share):
+    path = pathlib.Path(BUILD.__file__).with_name(BUILD.LIBRARY)
+    whole = path.read_bytes()
+    cut = tmp_path / "cut.so"
+    length = int(len(whole) * share)
+    cut.write_bytes(whole[:length])
+    program = """
+from keras_bayesdrop import _library
+found = _library.library()
+print(found.ops, found.problem)
+"""
+    (line,) = run(program, KBD_LIBRARY=str(cut))
+    assert line.startswith(
+        f"None the op library {cut} cannot be loaded: it is "
+    )
+    assert f"truncated: it has {length} bytes, and needs " in line
+    assert "Expected KBD_LIBRARY=off or the path of an op library" in line
+
+
+def test_truncated_build_says_how_to_build(load, pretend, monkeypatch):
+    monkeypatch.setattr(tf, "load_op_library", None)
+    pretend().write_bytes(b"\x7fELF\x02\x01" + bytes(20))
+    found = load()
+    assert found.ops is None
+    assert "it is truncated: it has 26 bytes, and needs 64" in found.problem
+    assert _library.REBUILD in found.problem
+
+
 def test_variable_names_a_missing_file(load, monkeypatch, tmp_path):
     monkeypatch.setenv("KBD_LIBRARY", str(tmp_path / "none.so"))
     found = load()

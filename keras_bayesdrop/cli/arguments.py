@@ -52,6 +52,16 @@ def positive(text: str) -> float:
     return value
 
 
+def size(text: str) -> int:
+    """Type of a number of bytes, such as `2000000000` or `2e9`."""
+    value = _float(text)
+    if not (value >= 1 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(
+            f"expected a number of bytes such as 2e9, received {text!r}"
+        )
+    return int(value)
+
+
 def level(text: str) -> float:
     """Type of a quantile level: a float in `[0, 1]`."""
     value = _float(text)
@@ -88,6 +98,14 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
         metavar="MODULE",
         help="Python module with your own layers, imported before loading; "
         "looked for in the current folder too",
+    )
+    parser.add_argument(
+        "--max-bytes",
+        type=size,
+        metavar="BYTES",
+        help="refuse files that would take more memory than this, such as "
+        "8e9; default: half of the memory that is available, and no more than "
+        "1 GiB or 100 times the size of the file",
     )
 
 

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     if options.model is None:
         model = _default_model()
     else:
-        model = load_model(options.model, options.imports)
+        model = load_model(options.model, options.imports, options.max_bytes)
     from keras_bayesdrop.cli.bench_cases import engine_cases
     from keras_bayesdrop.cli.bench_cases import plain_pass
     from keras_bayesdrop.cli.bench_cases import random_inputs

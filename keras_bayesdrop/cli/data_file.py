@@ -10,15 +10,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_bayesdrop._limits import Limit
+from keras_bayesdrop._limits import check_npy
+from keras_bayesdrop._limits import check_npz
 from keras_bayesdrop.cli.csv_file import CsvOptions
 from keras_bayesdrop.cli.csv_file import read_csv
 from keras_bayesdrop.cli.problems import check_is_file
 from keras_bayesdrop.cli.problems import first_line
 from keras_bayesdrop.cli.problems import problem
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.errors import TooLargeError
 
 SUFFIXES = (".npz", ".npy", ".csv")
 _EXPECTED = "a `.npz`, `.npy` or `.csv` file of numbers"
+_NPY, _ZIP = b"\x93NUMPY", b"PK"
 # What a damaged or foreign file can raise while it is read.
 _UNREADABLE = (
     EOFError,
@@ -49,12 +54,16 @@ class Data:
         return self.path.suffix.lower() == ".csv"
 
 
-def read_data(name: str, options: CsvOptions) -> Data:
+def read_data(
+    name: str, options: CsvOptions, max_bytes: int | None = None
+) -> Data:
     """Reads a file, or says in one line why not.
 
     Args:
         name: The file.
         options: How to read it, if it is a table.
+        max_bytes: How much memory its arrays may take, if it is not; `None`
+            for the default.
     """
     path = pathlib.Path(name)
     check_is_file(path, _EXPECTED)
@@ -69,7 +78,9 @@ def read_data(name: str, options: CsvOptions) -> Data:
     if suffix == ".csv":
         return Data(path, {"": read_csv(path, options)})
     try:
-        arrays = _read_numpy(path)
+        arrays = _read_numpy(path, Limit(path, max_bytes, "--max-bytes"))
+    except TooLargeError:
+        raise
     except _UNREADABLE as error:
         raise _unreadable(path, error) from error
     if not arrays:
@@ -79,8 +90,17 @@ def read_data(name: str, options: CsvOptions) -> Data:
     return Data(path, arrays)
 
 
-def _read_numpy(path: pathlib.Path) -> dict[str, npt.NDArray[Any]]:
+def _read_numpy(
+    path: pathlib.Path, limit: Limit
+) -> dict[str, npt.NDArray[Any]]:
     with path.open("rb") as file:
+        # By what it holds, as `np.load` has it.
+        head = file.read(len(_NPY))
+        file.seek(0)
+        if head == _NPY:
+            check_npy(file, limit)
+        elif head.startswith(_ZIP):
+            check_npz(file, limit)
         loaded = np.load(file, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             return {"": loaded}

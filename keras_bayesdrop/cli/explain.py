@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Prints the plan, and the work that so many rows and samples make."""
-    model = load_model(options.model, options.imports)
+    model = load_model(options.model, options.imports, options.max_bytes)
     from keras_bayesdrop.explanation import explain
 
     explain(model, engine=options.engine)

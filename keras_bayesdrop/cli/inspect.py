@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Prints the report."""
-    model = load_model(options.model, options.imports)
+    model = load_model(options.model, options.imports, options.max_bytes)
     from keras_bayesdrop.inspection import inspect
 
     inspect(model)

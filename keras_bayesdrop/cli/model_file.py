@@ -14,11 +14,16 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+from keras_bayesdrop._limits import Limit
+from keras_bayesdrop._limits import check_archive
+from keras_bayesdrop.cli.model_weights import bounded_variables
+from keras_bayesdrop.cli.model_weights import check_weights
 from keras_bayesdrop.cli.problems import check_is_file
 from keras_bayesdrop.cli.problems import first_line
 from keras_bayesdrop.cli.problems import problem
 from keras_bayesdrop.cli.quiet import warn
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.errors import TooLargeError
 
 _EXPECTED = "a `.keras` file that `model.save` wrote"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -28,35 +33,46 @@ _UNREADABLE = (
     EOFError,
     NotImplementedError,
     RuntimeError,
-    UnicodeDecodeError,
+    ValueError,
     zipfile.BadZipFile,
     zlib.error,
 )
 
 
-def load_model(name: str, imports: Sequence[str] = ()) -> Any:
+def load_model(
+    name: str, imports: Sequence[str] = (), max_bytes: int | None = None
+) -> Any:
     """Loads a model, or says in one line why not.
 
     Args:
         name: The file.
         imports: Modules to import first, which register classes of the
             caller's own.
+        max_bytes: How much memory the weights may take; `None` for the
+            default.
 
     Returns:
         The Keras model, compiled if it was saved so.
     """
     path = pathlib.Path(name)
-    config = check_model_file(path)
+    config = check_model_file(path, max_bytes)
+    limit = Limit(path, max_bytes, "--max-bytes")
     _import_all(imports)
     import keras
 
     try:
-        return keras.saving.load_model(path, safe_mode=True)
+        with bounded_variables(limit):
+            return keras.saving.load_model(path, safe_mode=True)
+    except TooLargeError:
+        raise
     except Exception as error:
         first = error
     try:
         # Perhaps only the loss or a metric is unknown, which do not predict.
-        model = keras.saving.load_model(path, compile=False, safe_mode=True)
+        with bounded_variables(limit):
+            model = keras.saving.load_model(path, compile=False, safe_mode=True)
+    except TooLargeError:
+        raise
     except Exception:
         raise _unloadable(path, config, first) from first
     warn(
@@ -67,8 +83,14 @@ def load_model(name: str, imports: Sequence[str] = ()) -> Any:
     return model
 
 
-def check_model_file(path: pathlib.Path) -> str:
-    """Raises unless a file is a whole `.keras` archive; returns its config."""
+def check_model_file(path: pathlib.Path, max_bytes: int | None = None) -> str:
+    """Raises unless a file is a whole `.keras` archive; returns its config.
+
+    Args:
+        path: The file.
+        max_bytes: How much memory the weights may take; `None` for the
+            default.
+    """
     check_is_file(path, _EXPECTED)
     with path.open("rb") as file:
         head = file.read(len(_HDF5))
@@ -86,10 +108,16 @@ def check_model_file(path: pathlib.Path) -> str:
             _EXPECTED,
             f"the suffix {path.suffix!r}",
         )
+    limit = Limit(path, max_bytes, "--max-bytes")
     try:
         with zipfile.ZipFile(path) as archive:
+            check_archive(archive, limit)
             damaged = archive.testzip()
             config = archive.read(_CONFIG).decode("utf-8")
+            if damaged is None:
+                check_weights(archive, limit)
+    except TooLargeError:
+        raise
     except KeyError:
         raise problem(
             path, "holds no model", _EXPECTED, f"an archive without {_CONFIG}"

@@ -3,6 +3,7 @@
 
 import argparse
 from collections.abc import Sequence
+from typing import NoReturn
 
 from keras_bayesdrop._command import PROGRAM
 from keras_bayesdrop._version import __version__
@@ -20,20 +21,33 @@ exit codes: 0 fine, 1 a file or the model, 2 the arguments, 130 interrupted
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong and where the options are listed; exits with 2.
+
+        argparse would write the whole usage before it.
+        """
+        text = " ".join(message.split()).rstrip(".")
+        hint = f"`{self.prog} --help` lists the options"
+        self.exit(2, f"{PROGRAM}: error: {text}. {hint}\n")
+
+
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the arguments; exits with 2 if they are wrong, 0 after help.
 
     Returns:
         The options; `command` is the one to run.
     """
-    everywhere = argparse.ArgumentParser(add_help=False)
+    everywhere = _Parser(add_help=False)
     everywhere.add_argument(
         "--debug",
         action="store_true",
         default=argparse.SUPPRESS,
         help="show the traceback of an error, and what TensorFlow logs",
     )
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=PROGRAM,
         description=_DESCRIPTION,
         epilog=_EPILOG,

@@ -6,16 +6,17 @@ import contextlib
 import functools
 import pathlib
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
+from keras_bayesdrop._files import write_files
 from keras_bayesdrop.cli.csv_file import CsvOptions
 from keras_bayesdrop.cli.data_file import read_data
 from keras_bayesdrop.cli.fit_inputs import fit_inputs
 from keras_bayesdrop.cli.model_file import check_model_file
 from keras_bayesdrop.cli.model_file import load_model
 from keras_bayesdrop.cli.output_file import check_writable
-from keras_bayesdrop.cli.output_file import write_whole
 from keras_bayesdrop.cli.outputs import by_name
 from keras_bayesdrop.cli.outputs import files_of
 from keras_bayesdrop.cli.predict_arguments import EPILOG
@@ -29,18 +30,25 @@ def run(options: argparse.Namespace) -> None:
     out = pathlib.Path(options.out)
     read = (options.model, options.data)
     check_writable(out, options.force, read)
-    check_model_file(pathlib.Path(options.model))
+    check_model_file(pathlib.Path(options.model), options.max_bytes)
     columns = options.columns and tuple(options.columns)
     data = read_data(
-        options.data, CsvOptions(options.header, columns, options.delimiter)
+        options.data,
+        CsvOptions(options.header, columns, options.delimiter),
+        options.max_bytes,
     )
-    model = load_model(options.model, options.imports)
+    model = load_model(options.model, options.imports, options.max_bytes)
     x = fit_inputs(model, data, options.array)
     files = files_of(out, _output_names(model, x))
     for file in files.values():
         check_writable(file, options.force, read)
     found = by_name(model, _predict(model, x, options))
-    write_whole(_writers(found, files, options), options.force)
+
+    def check() -> None:
+        for file in files.values():
+            check_writable(file, options.force)  # Another may have come first.
+
+    write_files(_writers(found, files, options), check)
     if not options.quiet:
         sys.stdout.write(_report(found, sorted(set(files.values()))))
 
@@ -103,9 +111,10 @@ def _writers(
 def _save_samples(predictive: Any, path: pathlib.Path) -> None:
     import numpy as np
 
-    # An open file, because np.save would add a suffix to a name.
+    # Given a file, np.save hides why a write failed.
     with path.open("wb") as file:
-        np.save(file, predictive.samples, allow_pickle=False)
+        opened = types.SimpleNamespace(write=file.write)
+        np.save(opened, predictive.samples, allow_pickle=False)
 
 
 def _report(found: dict[str, Any], files: list[pathlib.Path]) -> str:

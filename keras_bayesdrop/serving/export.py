@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop._files import replacing_folder
 from keras_bayesdrop._geometry import rows_per_batch
 from keras_bayesdrop._model_checks import check_noise
 from keras_bayesdrop._model_checks import check_num_samples
@@ -27,10 +28,10 @@ from keras_bayesdrop._validate import check_positive_int
 from keras_bayesdrop._validate import invalid
 from keras_bayesdrop._version import __version__
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.errors import WriteError
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.plan import complete
 from keras_bayesdrop.serving.folder import check_target
-from keras_bayesdrop.serving.folder import replacing
 from keras_bayesdrop.serving.names import RESERVED
 from keras_bayesdrop.serving.names import Inputs
 from keras_bayesdrop.serving.names import inputs_of
@@ -110,8 +111,9 @@ def export_uncertainty(
             time. By default chosen by the size of the model.
         input_signature: Structure of `tf.TensorSpec` or arrays like the
             inputs. Needed for a model whose `call` is code of its own.
-        overwrite: Whether a SavedModel at `path` is replaced. Nothing else
-            ever is.
+        overwrite: Whether a SavedModel at `path` is replaced, in one step.
+            Nothing else ever is. If the export fails or is killed, the old
+            one stays.
 
     Example:
     ```python
@@ -174,9 +176,13 @@ def export_uncertainty(
         "quantiles": levels,
         "noise_precision": noise_precision,
     }
-    with replacing(target) as folder:
-        tf.saved_model.save(module, str(folder), signatures=signatures)
+    with replacing_folder(target) as folder:
+        try:
+            tf.saved_model.save(module, str(folder), signatures=signatures)
+        except tf.errors.OpError as error:
+            raise _not_written(target, error) from error
         _describe(folder, about)
+        check_target(target, bool(overwrite))  # Another may have come first.
 
 
 def _signatures(program: Program, inputs: Inputs, key: int) -> dict[str, Any]:
@@ -261,6 +267,15 @@ def _tables(model: Any) -> list[Any]:
         for layer in _keras.all_layers(model)
     ]
     return [table for table in tables if table is not None]
+
+
+def _not_written(target: pathlib.Path, error: Exception) -> WriteError:
+    """Returns the error of an export that TensorFlow could not write."""
+    reason = str(error).strip().splitlines()[0]
+    return WriteError(
+        f"`{target}` was not written; what was there before is untouched. "
+        f"Expected room for a SavedModel on the disk. Received: {reason}"
+    )
 
 
 def _describe(folder: pathlib.Path, about: dict[str, Any]) -> None:

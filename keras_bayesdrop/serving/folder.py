@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a folder whole or not at all."""
+"""Checks that a folder may be written, and that nothing is lost by it."""
 
-import contextlib
 import os
 import pathlib
-import shutil
-import tempfile
-from collections.abc import Iterator
 
+from keras_bayesdrop._files import clear_left_overs
 from keras_bayesdrop.errors import BayesdropError
 
 _MARK = "saved_model.pb"
@@ -25,6 +22,14 @@ def check_target(path: str | os.PathLike[str], overwrite: bool) -> pathlib.Path:
             f"Received: path={path!r}"
         )
     target = pathlib.Path(path)
+    if target.is_symlink() and not target.exists():
+        raise BayesdropError(
+            f"`{target}` is a symbolic link to nothing. Expected a link to a "
+            "SavedModel, a folder that does not exist, or none. Received: a "
+            f"link to `{os.readlink(target)}`"
+        )
+    # An export that was killed may have left the old one aside.
+    clear_left_overs(target)
     if not target.exists():
         return target
     if not overwrite:
@@ -40,17 +45,3 @@ def check_target(path: str | os.PathLike[str], overwrite: bool) -> pathlib.Path:
             f"a {'folder' if target.is_dir() else 'file'} of something else"
         )
     return target
-
-
-@contextlib.contextmanager
-def replacing(target: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Gives a folder to write; on success it takes the place of `target`."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix=f".{target.name}.", dir=target.parent
-    ) as scratch:
-        new = pathlib.Path(scratch) / "new"
-        yield new
-        if target.exists():
-            target.rename(pathlib.Path(scratch) / "old")
-        shutil.move(new, target)

@@ -40,6 +40,10 @@ def usage_error(capsys, *given):
     assert caught.value.code == 2
     printed = capsys.readouterr()
     assert printed.out == ""
+    # One line, and no usage before it.
+    assert printed.err.startswith("keras-bayesdrop: error: ")
+    assert printed.err.count("\n") == 1
+    assert re.search(r"\. `keras-bayesdrop[a-z ]* --help` lists ", printed.err)
     return printed.err
 
 
@@ -62,6 +66,9 @@ def test_choices_are_those_of_the_library():
         (("predict", "m.keras", "d.csv"), "required: --out"),
         (("explain", "m.keras", "--sam", "5"), "unrecognized arguments"),
         (("explain", "m.keras", "--samples", "1"), "at least 2, received '1'"),
+        (("inspect", "m.keras", "--max-bytes", "8 GB"), "bytes such as 2e9"),
+        (("inspect", "m.keras", "--max-bytes", "0"), "received '0'"),
+        (("inspect", "m.keras", "--max-bytes", "inf"), "received 'inf'"),
         (("bench", "--rows", "x"), "at least 1, received 'x'"),
     ],
 )
@@ -91,6 +98,15 @@ def test_wrong_arguments(capsys, given, part):
 def test_wrong_arguments_of_predict(capsys, given, part):
     whole = ("predict", "m.keras", "d.csv", "--out", "o.npz", *given)
     assert part in usage_error(capsys, *whole)
+
+
+def test_usage_error_names_the_help_of_its_command(capsys):
+    error = usage_error(capsys, "bench", "--rows", "x")
+    assert error == (
+        "keras-bayesdrop: error: argument --rows: expected an integer of at "
+        "least 1, received 'x'. `keras-bayesdrop bench --help` lists the "
+        "options\n"
+    )
 
 
 @pytest.mark.parametrize(

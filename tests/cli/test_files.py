@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that are not what they should be: one line that says what and where."""
 
+import io
+import json
 import os
 import pathlib
 import pickle
 import sys
+import tracemalloc
 import zipfile
 
+import h5py
 import keras
 import numpy as np
 import pytest
 
+from keras_bayesdrop import _limits
 from keras_bayesdrop.cli.csv_file import CsvOptions
 from keras_bayesdrop.cli.csv_file import read_csv
 from keras_bayesdrop.cli.data_file import read_data
 from keras_bayesdrop.cli.model_file import load_model
 from keras_bayesdrop.errors import BayesdropError
+from tests import bombs
 from tests.cli import files
+
+MB = 10**6
 
 
 @pytest.fixture(autouse=True)
@@ -180,6 +188,55 @@ def test_arrays_that_are_no_numbers(array):
     assert f"array `x` of type {array.dtype}" in found
 
 
+# Files that claim more than they are, on a machine with much memory.
+
+
+@pytest.fixture
+def low_limit(monkeypatch):
+    monkeypatch.setattr(_limits, "available_memory", lambda: 2**50)
+    monkeypatch.setattr(_limits, "_ALWAYS", 50 * MB)
+
+
+def test_array_that_unpacks_to_too_much(low_limit):
+    np.savez_compressed("data.npz", x=np.zeros((100 * MB) // 4, "float32"))
+    assert os.path.getsize("data.npz") < MB
+    found = message(read, "data.npz")
+    assert found.startswith("`data.npz` would take too much memory. Expected ")
+    assert "--max-bytes raises that. Received: 100.0 MB, from" in found
+    data = read_data("data.npz", CsvOptions(), 101 * MB)
+    assert data.arrays["x"].nbytes == 100 * MB
+
+
+def test_array_larger_than_the_machine(monkeypatch):
+    monkeypatch.setattr(_limits, "available_memory", lambda: 1000)
+    np.save("data.npy", files.data(rows=50))
+    found = message(read, "data.npy")
+    assert "Expected at most 500 bytes (50% of the memory" in found
+    assert len(read_data("data.npy", CsvOptions(), MB).arrays[""]) == 50
+
+
+@pytest.mark.parametrize("name", ["data.npy", "data.npz"])
+@pytest.mark.parametrize(
+    "shape", [(10**9, 4), (2**62, 2**62), (2**63, 0), (-1,), (21,)]
+)
+def test_forged_shape(name, shape):
+    array = bombs.npy(shape, content=bytes(80))
+    if name == "data.npy":
+        pathlib.Path(name).write_bytes(array)
+    else:
+        with zipfile.ZipFile(name, "w") as archive:
+            archive.writestr("x.npy", array)
+    tracemalloc.start()
+    try:
+        found = message(read, name)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "is truncated, or not a NumPy file" in found
+    assert f"claims the shape {shape}" in found
+    assert peak < 10 * MB
+
+
 def test_missing_folder_or_unknown():
     assert "no such file in" in message(read, "none.csv")
     assert "no such folder" in message(read, "nowhere/none.csv")
@@ -216,6 +273,95 @@ def test_damaged_model():
     assert "a wrong checksum of model.weights.h5" in found
 
 
+@pytest.fixture
+def never_loaded(monkeypatch):
+    monkeypatch.setattr(keras.saving, "load_model", None)
+
+
+def test_model_that_unpacks_to_too_much(low_limit, never_loaded):
+    files.save(files.regression(), "model.keras")
+    bombs.repack("model.keras", {"model.weights.h5": None})
+    bombs.zeros("model.keras", "model.weights.h5", 100 * MB)
+    assert os.path.getsize("model.keras") < MB
+    found = message(load_model, "model.keras")
+    assert "`model.keras` would take too much memory. Expected at" in found
+    assert "--max-bytes raises that. Received: 100.0 MB, from" in found
+
+
+def weights_of(shape, **kwargs):
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        file.create_dataset("layers/dense/vars/0", shape, "float32", **kwargs)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [{"chunks": (10**6,), "compression": "gzip"}, {"chunks": (10**6,)}],
+)
+def test_weights_that_unpack_to_too_much(low_limit, never_loaded, kwargs):
+    files.save(files.regression(), "model.keras")
+    weights = weights_of((25 * MB,), **kwargs)
+    assert len(weights) < MB
+    bombs.repack("model.keras", {"model.weights.h5": weights})
+    found = message(load_model, "model.keras")
+    assert "Received: 100.0 MB for the weights, from a file of" in found
+
+
+def test_weights_in_an_archive_within_the_archive(low_limit, never_loaded):
+    files.save(files.regression(), "model.keras")
+    inner = io.BytesIO()
+    np.savez_compressed(inner, x=np.zeros(25 * MB, "float32"))
+    changes = {"model.weights.h5": None, "model.weights.npz": inner.getvalue()}
+    bombs.repack("model.keras", changes)
+    assert "Received: 100.0 MB" in message(load_model, "model.keras")
+
+
+def test_weights_that_cannot_be_read(never_loaded):
+    files.save(files.regression(), "model.keras")
+    bombs.repack("model.keras", {"model.weights.h5": b"hello"})
+    found = message(load_model, "model.keras")
+    assert "weights that cannot be read" in found
+
+
+def test_config_that_asks_for_too_much(low_limit, monkeypatch):
+    """The weights are small, and the layers that they are for are not."""
+    files.save(files.regression(), "model.keras")
+    with zipfile.ZipFile("model.keras") as archive:
+        config = json.loads(archive.read("config.json"))
+    for layer in config["config"]["layers"]:
+        if layer["class_name"] == "Dense":
+            layer["config"]["units"] = 5000
+            layer.pop("build_config", None)
+    text = json.dumps(config)
+    bombs.repack("model.keras", {"config.json": text})
+    drawn = []
+    glorot = keras.initializers.GlorotUniform.__call__
+    monkeypatch.setattr(
+        keras.initializers.GlorotUniform,
+        "__call__",
+        lambda self, shape, *args, **kwargs: (
+            drawn.append(tuple(shape)) or glorot(self, shape, *args, **kwargs)
+        ),
+    )
+    found = message(load_model, "model.keras")
+    assert "Received: 100.1 MB for the variables of the model, from" in found
+    assert drawn == [(4, 5000)]
+    # Nothing is left of the bound.
+    big = keras.Variable(np.zeros(15 * MB, "float32"))
+    assert big.shape == (15 * MB,)
+
+
+def test_limit_of_a_model_can_be_raised(monkeypatch):
+    monkeypatch.setattr(_limits, "available_memory", lambda: 1000)
+    model = files.regression()
+    files.save(model, "model.keras")
+    assert "--max-bytes raises that" in message(load_model, "model.keras")
+    loaded = load_model("model.keras", max_bytes=MB)
+    x = files.data()
+    np.testing.assert_array_equal(loaded(x), model(x))
+
+
 def test_archive_that_is_no_model():
     np.savez("data.npz", x=files.data())
     os.rename("data.npz", "model.keras")
@@ -224,8 +370,6 @@ def test_archive_that_is_no_model():
 
 @pytest.mark.parametrize("name", ["model.h5", "model.keras"])
 def test_legacy_format_is_refused_by_what_it_holds(name):
-    import h5py
-
     with h5py.File(name, "w") as file:
         file["x"] = 1
     found = message(load_model, name)

@@ -16,6 +16,7 @@ from keras_bayesdrop import predict as library_predict
 from keras_bayesdrop.cli import main
 from keras_bayesdrop.cli import predict as command
 from tests.cli import files
+from tests.helpers import largest_file
 
 
 @pytest.fixture
@@ -429,6 +430,65 @@ def test_what_fails_while_writing_leaves_nothing(
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert ("No space left" if code == 1 else "interrupted") in message
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".npy"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_full_disk_is_said_and_nothing_is_lost(
+    folder, capsys, monkeypatch, suffix, exists
+):
+    out = folder / f"out{suffix}"
+    if exists:
+        out.write_text("precious")
+    write_files = command.write_files
+
+    def on_a_small_disk(*args):
+        with largest_file(200):
+            write_files(*args)
+
+    monkeypatch.setattr(command, "write_files", on_a_small_disk)
+    assert run("--out", out.name, *FIXED, "--force") == 1
+    there = (
+        "what was there before is untouched"
+        if exists
+        else "nothing is left of it"
+    )
+    assert capsys.readouterr() == (
+        "",
+        f"keras-bayesdrop: error: `{out.name}` was not written; {there}. "
+        "Expected room for it on the disk. Received: File too large\n",
+    )
+    left = ["data.npy", "model.keras", *([out.name] if exists else [])]
+    assert sorted(os.listdir()) == left
+    if exists:
+        assert out.read_text() == "precious"
+
+
+def test_limit_of_memory(folder, capsys):
+    arguments = ("--out", "out.npz", *FIXED, "--max-bytes")
+    assert run(*arguments, "100") == 1
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert "`model.keras` would take too much memory. Expected at " in message
+    assert "at most 100 bytes; --max-bytes raises that" in message
+    np.save("data.npy", files.data(rows=10_000))
+    assert run(*arguments, "1e5") == 1
+    assert "`data.npy` would take too much memory" in capsys.readouterr().err
+    assert run(*arguments, "1e6") == 0
+
+
+def test_links_are_followed(folder, capsys):
+    os.mkdir("real")
+    os.symlink("real/out.npz", "out.npz")
+    assert run("--out", "out.npz", *FIXED) == 0
+    assert run("--out", "out.npz", *FIXED, "--force") == 0
+    assert os.readlink("out.npz") == "real/out.npz"
+    assert_same(kbd.Predictive.load("real/out.npz"), expected())
+    os.symlink("nowhere/out.npz", "lost.npz")
+    assert run("--out", "lost.npz", *FIXED) == 1
+    message = capsys.readouterr().err
+    assert "`lost.npz` cannot be written" in message
+    assert f"no such folder: `{folder / 'nowhere'}`" in message
 
 
 def test_interrupted_while_predicting(folder, capsys, monkeypatch):
