@@ -21,7 +21,7 @@ ROWS = (
     | {"_noise_precision", "_progress", "_sketch", "_table", "_arrays"}
     | {"_labels", "_mixture", "_sparse_source", "_stats", "_predictive_checks"}
     | {"_predictive_file", "_build_info", "_library", "_sample_weights"}
-    | {"_residual_source", "_maximise", "_command", "_entropy"},
+    | {"_residual_source", "_maximise", "_command", "_entropy", "_loans"},
     {"noise", "priors", "weight_priors", "_scale_source"},
     {"_draws", "experimental", "layers", "losses", "regularizers"},
     {"sites"},

@@ -9,7 +9,6 @@ only by the thread that made it, and is always taken back.
 
 import contextlib
 import dataclasses
-import threading
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +17,8 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop._loans import lent
+from keras_bayesdrop._loans import original_of
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.sites.classify import noise_of
 from keras_bayesdrop.sites.site import Site
@@ -66,7 +67,7 @@ def redirected(layer: Any, path: str, perturb: Perturb) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for owner in _owners(layer, path):
             for loan in owner.loans(perturb):
-                stack.enter_context(_lent(*loan))
+                stack.enter_context(lent(*loan))
         yield
 
 
@@ -122,7 +123,7 @@ def _attention(layer: Any, path: str) -> _Owner | None:
     site = Site(path, layer, Bernoulli(float(layer.dropout)))
 
     def loans(perturb: Perturb) -> list[Loan]:
-        original = layer._apply_scores
+        original = original_of(layer, "_apply_scores")
 
         def apply_scores(
             scores: Any, value: Any, *args: Any, **kwargs: Any
@@ -165,7 +166,7 @@ def _recurrent(layer: Any, path: str) -> _Owner | None:
 
     def loans(perturb: Perturb) -> list[Loan]:
         kept: dict[tuple[int, str], Any] = {}  # masks of the call under way
-        original = layer.call
+        original = original_of(layer, "call")
 
         def call(sequences: Any, *args: Any, **kwargs: Any) -> Any:
             kept.clear()
@@ -234,53 +235,3 @@ def _made_by_keras(cell: Any) -> bool:
     """Whether what a cell does when called was written by Keras."""
     writer = next(cls for cls in type(cell).__mro__ if "call" in vars(cls))
     return _keras.is_ours(writer)
-
-
-# Loans under way: per method, what each thread has been lent, newest last.
-_loans: dict[tuple[int, str], dict[int, list[Callable[..., Any]]]] = {}
-_lock = threading.Lock()
-
-
-@contextlib.contextmanager
-def _lent(owner: Any, name: str, method: Callable[..., Any]) -> Iterator[None]:
-    """Lends `owner` a method for this thread, and takes it back."""
-    key = (id(owner), name)
-    thread = threading.get_ident()
-    with _lock:
-        if key not in _loans:
-            _loans[key] = {}
-            _install(owner, name, _loans[key])
-        _loans[key].setdefault(thread, []).append(method)
-    try:
-        yield
-    finally:
-        with _lock:
-            mine = _loans[key][thread]
-            mine.remove(method)
-            if not mine:
-                del _loans[key][thread]
-            if not _loans[key]:
-                del _loans[key]
-                _uninstall(owner, name)
-
-
-def _install(
-    owner: Any, name: str, loans: dict[int, list[Callable[..., Any]]]
-) -> None:
-    """Puts a method in place that asks who calls."""
-    original = getattr(owner, name)
-    attributes = owner.__dict__
-
-    def dispatch(*args: Any, **kwargs: Any) -> Any:
-        lent = loans.get(threading.get_ident())
-        return (lent[-1] if lent else original)(*args, **kwargs)
-
-    dispatch.before = attributes.get(name)  # type: ignore[attr-defined]
-    attributes[name] = dispatch
-
-
-def _uninstall(owner: Any, name: str) -> None:
-    attributes = owner.__dict__
-    before = attributes.pop(name).before
-    if before is not None:
-        attributes[name] = before

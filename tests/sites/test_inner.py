@@ -188,6 +188,41 @@ class RedirectedTest(TestCase):
         self.assertNotIn("call", vars(dropout))
         self.assertAllEqual(seen[0], np.full((2, 3), 7.0))
 
+    def test_the_original_is_never_the_loan_of_another_thread(self):
+        """Both kinds of layers call what they replace."""
+        for layer, *shape in (
+            (layers.GRU(2, recurrent_dropout=0.5), 4, 3),
+            (layers.Attention(dropout=0.5), 4, 3),
+        ):
+            x = zoo.numbers(*shape)
+            inputs = x if isinstance(layer, layers.GRU) else [x, x]
+            certain = np.asarray(layer(inputs))
+            opened, done = threading.Event(), threading.Event()
+
+            def borrow(layer=layer, opened=opened, done=done):
+                with redirected(layer, "", lambda site, value: value * 0):
+                    opened.set()
+                    done.wait(60)
+
+            thread = threading.Thread(target=borrow)
+            thread.start()
+            opened.wait(60)
+            try:
+                with redirected(layer, "", lambda site, value: value):
+                    seen = np.asarray(layer(inputs))
+            finally:
+                done.set()
+                thread.join()
+            self.assertAllClose(seen, certain, rtol=1e-6)
+
+    def test_a_recurrent_layer_nests(self):
+        layer = built(layers.SimpleRNN(2, dropout=0.5), 4, 3)
+        x = zoo.numbers(4, 3)
+        certain = np.asarray(layer(x))
+        with redirected(layer, "", lambda site, value: value * 0):
+            with redirected(layer, "", lambda site, value: value):
+                self.assertAllClose(layer(x), certain, rtol=1e-6)
+
     def test_recurrent_masks_are_asked_for_once_a_call(self):
         layer = built(layers.SimpleRNN(2, dropout=0.5, unroll=True), 4, 3)
         seen = []
