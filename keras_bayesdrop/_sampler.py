@@ -10,8 +10,6 @@ does not keep a model alive; weights that `fit` changes in between are read
 anew, because programs read variables when they run.
 """
 
-import threading
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,25 +17,17 @@ import tensorflow as tf
 
 from keras_bayesdrop import _keras
 from keras_bayesdrop._draws import Draws
+from keras_bayesdrop._programs import Cache
+from keras_bayesdrop._programs import programs
 from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.plan import Plan
-
-_cache: weakref.WeakKeyDictionary[Any, dict[Any, "Sampler"]] = (
-    weakref.WeakKeyDictionary()
-)
-_lock = threading.RLock()
 
 
 def sampler_for(
     model: Any, plan: Plan, engine: Engine, shared: bool
 ) -> "Sampler":
     """Returns the sampler of a model for plans like `plan`."""
-    with _lock:
-        known = _cache.setdefault(model, {})
-        key = (plan.signature, engine.key, shared)
-        if key not in known:
-            known[key] = Sampler(shared)
-        return known[key]
+    return Sampler(shared, model, (plan.signature, engine.key, shared))
 
 
 class Sampler:
@@ -45,12 +35,16 @@ class Sampler:
 
     Args:
         shared: Whether one mask serves all rows of a sample.
+        model: Its programs are kept with it. By default they are kept with
+            the sampler.
+        key: Equal for samplers of the model that share programs.
     """
 
-    def __init__(self, shared: bool) -> None:
+    def __init__(self, shared: bool, model: Any = None, key: Any = ()) -> None:
         self.shared = shared
-        self.num_traces = 0
-        self._programs: dict[Any, Any] = {}
+        self._owner = self if model is None else model
+        self._programs = Cache(32, 32) if model is None else programs
+        self._key = key
 
     def prefix(
         self, plan: Plan, engine: Engine, inputs: Sequence[tf.Tensor]
@@ -159,13 +153,13 @@ class Sampler:
     def _program(
         self, key: Any, run: Any, specs: Sequence[tf.TensorSpec]
     ) -> Any:
-        with _lock:
-            if key not in self._programs:
-                self._programs[key] = tf.function(
-                    run, autograph=False
-                ).get_concrete_function(*specs)
-                self.num_traces += 1
-            return self._programs[key]
+        return self._programs.get(
+            self._owner,
+            (*self._key, *key),
+            lambda: tf.function(run, autograph=False).get_concrete_function(
+                *specs
+            ),
+        )
 
 
 def _declared(plan: Plan, number: int, tensor: tf.Tensor) -> tf.TensorSpec:

@@ -21,7 +21,8 @@ ROWS = (
     | {"_noise_precision", "_progress", "_sketch", "_table", "_arrays"}
     | {"_labels", "_mixture", "_sparse_source", "_stats", "_predictive_checks"}
     | {"_predictive_file", "_build_info", "_library", "_sample_weights"}
-    | {"_residual_source", "_maximise", "_command", "_entropy", "_loans"},
+    | {"_residual_source", "_maximise", "_command", "_entropy", "_loans"}
+    | {"_identity", "_fingerprint", "_programs"},
     {"noise", "priors", "weight_priors", "_scale_source"},
     {"_draws", "experimental", "layers", "losses", "regularizers"},
     {"sites"},
@@ -35,6 +36,7 @@ ROWS = (
     {"streaming"},
     {"plots"},
     {"predict", "explanation", "information", "inspection", "_accumulate"}
+    | {"caching"}
     | {"_data", "_geometry", "_moments_run", "_partial_run", "_run"}
     | {"_sampler", "_tasks", "_measured_units", "consistency_report"}
     | {"_collect", "_model_checks", "_tolerance", "serving"}

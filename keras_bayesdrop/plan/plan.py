@@ -10,7 +10,6 @@ which of them are active does not change the noise of the others.
 
 import dataclasses
 import functools
-import weakref
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -19,6 +18,9 @@ from typing import Any
 import keras
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop._fingerprint import version_of
+from keras_bayesdrop._identity import identity
+from keras_bayesdrop._programs import facts
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.plan.calls import Traced
 from keras_bayesdrop.plan.calls import inference_call
@@ -169,7 +171,8 @@ def build_plan(
     )
     if graph is None:
         graph = _graph_of_one(model, example)
-    shapes = _shapes_of(model, graph)
+    version = version_of(model, [node.operation for node in graph.nodes])
+    shapes = _shapes_of(model, graph, version)
     roles = [role_of(pair) for pair in shapes]
     steps, problems = _steps(graph, surveyed.node_sites, shapes, roles, chosen)
     prefix, suffix, cut = _split(graph, steps)
@@ -177,8 +180,8 @@ def build_plan(
     signature = (
         chosen,
         tuple((site.path, site.noise, site.noise_shape) for site in sites),
-        tuple(_identity(layer) for layer in _keras.all_layers(model)),
-        tuple(weakref.ref(node.operation) for node in graph.nodes),
+        version,
+        tuple(identity(node.operation) for node in graph.nodes),
         _structure_of(example) if _keras.graph_of(model) is None else "",
     )
     return Plan(
@@ -200,34 +203,16 @@ def build_plan(
     )
 
 
-def _identity(layer: Any) -> tuple[Any, ...]:
-    """Returns what of a layer a compiled program depends on.
-
-    Weights may change, but not which they are (adapters and quantisation add
-    and replace some), nor the activation.
-    """
-    return (
-        weakref.ref(layer),
-        tuple(id(variable) for variable in _keras.own_variables(layer)),
-        id(getattr(layer, "activation", None)),
-    )
-
-
-# Shapes found by asking every layer, per model and its operations.
-_known_shapes: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def _shapes_of(model: Any, graph: Graph) -> list[tuple[Shape, Shape]]:
-    known = _known_shapes.setdefault(model, {})
+def _shapes_of(
+    model: Any, graph: Graph, version: int
+) -> list[tuple[Shape, Shape]]:
     key = (
-        tuple(weakref.ref(node.operation) for node in graph.nodes),
+        "shapes",
+        version,
+        tuple(identity(node.operation) for node in graph.nodes),
         tuple(tuple(spec.shape) for spec in graph.specs),
     )
-    if key not in known:
-        known[key] = value_shapes(graph)
-    return list(known[key])
+    return list(facts.get(model, key, lambda: value_shapes(graph)))
 
 
 def _with_role(roles: Sequence[Role], wanted: Role) -> frozenset[int]:
@@ -273,13 +258,6 @@ def _packer(example: Any) -> Callable[..., Any]:
     return fill
 
 
-# What a trace of a layer with noise inside showed, per layer and input specs:
-# a trace is too slow to repeat at every prediction.
-_known_traces: weakref.WeakKeyDictionary[Any, dict[Any, Traced]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
 def _traced(
     operation: Any,
     fill: Callable[..., Any],
@@ -293,13 +271,21 @@ def _traced(
     dtypes = [spec.dtype for spec in specs]
     # What the call is given, tensors aside: it may depend on that.
     arguments = repr(fill([None] * len(specs)))
-    known = _known_traces.setdefault(operation, {})
-    key = (path, sites, tuple(shapes), tuple(map(str, dtypes)), arguments)
-    if key not in known:
-        known[key] = trace_noise(
-            operation, fill, path, specs_at(shapes, dtypes)
-        )
-    return known[key]
+    # A trace is too slow to repeat at every prediction.
+    key = (
+        "trace",
+        version_of(operation),
+        path,
+        sites,
+        tuple(shapes),
+        tuple(map(str, dtypes)),
+        arguments,
+    )
+    return facts.get(
+        operation,
+        key,
+        lambda: trace_noise(operation, fill, path, specs_at(shapes, dtypes)),
+    )
 
 
 def _steps(
