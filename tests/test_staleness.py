@@ -271,6 +271,33 @@ def test_subclassed_models_see_changes_of_draws_and_shapes():
     np.testing.assert_array_equal(after, samples(twin))
 
 
+class Repeated(layers.Layer):
+    """A layer that draws as often as an attribute says."""
+
+    def __init__(self):
+        super().__init__()
+        self.repeats = 1
+        self.drop = layers.Dropout(0.5)
+
+    def call(self, x):
+        for _ in range(self.repeats):
+            x = self.drop(x)
+        return x
+
+
+def test_sites_behind_are_numbered_by_the_draws_there_are():
+    def repeated():
+        return keras.Sequential(
+            [keras.Input((6,)), Repeated(), layers.Dropout(0.5)]
+        )
+
+    model, twin = repeated(), repeated()
+    samples(model)
+    for each in (model, twin):
+        each.layers[0].repeats = 3
+    np.testing.assert_array_equal(samples(model), samples(twin))
+
+
 # `compile` and `clear_cache`.
 
 
