@@ -23,6 +23,7 @@ from keras_bayesdrop import streaming as streaming
 from keras_bayesdrop import training as training
 from keras_bayesdrop import weight_priors as weight_priors
 from keras_bayesdrop._version import __version__ as __version__
+from keras_bayesdrop.caching import clear_cache as clear_cache
 from keras_bayesdrop.consistency_report import consistency as consistency
 from keras_bayesdrop.decisions import Cascade as Cascade
 from keras_bayesdrop.decisions import ThompsonSampler as ThompsonSampler

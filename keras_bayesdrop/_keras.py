@@ -5,10 +5,12 @@
 fails there first and with a name.
 """
 
+import collections
 import contextlib
 import functools
 import inspect
 import itertools
+import threading
 import types
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -134,25 +136,90 @@ def own_variables(layer: Any) -> list[Any]:
     ]
 
 
+# Public attributes that Keras sets by itself, and that no prediction reads.
+_STATE_OF_A_LAYER = frozenset(
+    {
+        "activity_regularizer",
+        "build",
+        "built",
+        "call_signature_parameters",
+        "quantize",
+        "supports_jit",
+    }
+)
+_STATE_OF_A_TRAINER = _STATE_OF_A_LAYER | {
+    "compiled",
+    "history",
+    "jit_compile",
+    "loss",
+    "optimizer",
+    "predict_function",
+    "run_eagerly",
+    "steps_per_execution",
+    "stop_evaluating",
+    "stop_predicting",
+    "stop_training",
+    "test_function",
+    "train_function",
+    "unrolled_steps_per_execution",
+}
+
+
+def own_state(layer: Any) -> frozenset[str]:
+    """Returns the public attributes of a layer that Keras sets by itself."""
+    if isinstance(layer, keras.Model):
+        return _STATE_OF_A_TRAINER
+    return _STATE_OF_A_LAYER
+
+
+def call_settings(layer: Any) -> tuple[Any, Any]:
+    """Returns what Keras keeps private of what a call depends on."""
+    attributes = vars(layer)
+    policy = attributes.get("_dtype_policy")
+    return attributes.get("_trainable"), getattr(policy, "name", None)
+
+
+def compiled_by(model: Any) -> Any:
+    """Returns an object that every call of `compile` makes anew."""
+    return vars(model).get("_loss_tracker")
+
+
+# Losses to be put back: per layer, as they were before the first of the calls
+# under way, and how many these are.
+_losses_before: dict[int, tuple[list[Any], set[int]]] = {}
+_calls_under_way: collections.Counter[int] = collections.Counter()
+_losses_lock = threading.RLock()
+
+
 @contextlib.contextmanager
 def losses_kept(layer: Any) -> Iterator[None]:
     """Puts back what calling a layer does to its list of losses.
 
     A call begins by clearing the losses of the call before, which the user
-    may not have read yet.
+    may not have read yet. Of calls that overlap, in several threads, the last
+    one to end puts them back: in between, the list holds losses of the others.
     """
-    kept = [
-        (each, list(each._losses), set(each._loss_ids))
-        for each in all_layers(layer)
-        if isinstance(each, keras.Layer)
+    layers = [
+        each for each in all_layers(layer) if isinstance(each, keras.Layer)
     ]
+    with _losses_lock:
+        for each in layers:
+            if not _calls_under_way[id(each)]:
+                before = (list(each._losses), set(each._loss_ids))
+                _losses_before[id(each)] = before
+            _calls_under_way[id(each)] += 1
     try:
         yield
     finally:
-        for each, losses, ids in kept:
-            each._losses[:] = losses
-            each._loss_ids.clear()
-            each._loss_ids.update(ids)
+        with _losses_lock:
+            for each in layers:
+                _calls_under_way[id(each)] -= 1
+                if not _calls_under_way[id(each)]:
+                    del _calls_under_way[id(each)]
+                    losses, ids = _losses_before.pop(id(each))
+                    each._losses[:] = losses
+                    each._loss_ids.clear()
+                    each._loss_ids.update(ids)
 
 
 def accepts(operation: Any, argument: str) -> bool:

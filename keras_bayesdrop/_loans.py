@@ -68,13 +68,15 @@ def own_attributes(owner: Any) -> dict[str, Any]:
     """Returns a copy of `vars(owner)` as it is without loans."""
     with _lock:
         attributes = dict(vars(owner))
-    lent_out = [
-        name for name, value in attributes.items() if hasattr(value, _BEHIND)
-    ]
-    for name in lent_out:
-        before = attributes.pop(name).before
-        if before is not _ABSENT:
-            attributes[name] = before
+        if not _loans:
+            return attributes
+    for name, value in list(attributes.items()):
+        if not hasattr(value, _BEHIND):
+            continue
+        if value.before is _ABSENT:
+            del attributes[name]
+        else:
+            attributes[name] = value.before
     return attributes
 
 

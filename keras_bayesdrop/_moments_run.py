@@ -6,8 +6,6 @@ No samples: mean and variance go through the network once.
 
 import collections
 import dataclasses
-import threading
-import weakref
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -19,9 +17,11 @@ import tensorflow as tf
 
 from keras_bayesdrop import _data
 from keras_bayesdrop import _keras
+from keras_bayesdrop._programs import programs
 from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._request import Request
 from keras_bayesdrop._row_check import rows_mix
+from keras_bayesdrop._sampler import found_out
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
 from keras_bayesdrop.analytic.entropy import mean_entropy
@@ -48,11 +48,6 @@ _FULL_BYTES = 128 << 20
 # being asked for: a product with a kernel [in, out] then takes `out` as many
 # operations for each of them.
 _NARROW = 64
-
-_cache: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = (
-    weakref.WeakKeyDictionary()
-)
-_lock = threading.RLock()
 
 
 class MomentsRun:
@@ -98,12 +93,8 @@ class MomentsRun:
                 if part is not None
             ]
 
-        key = ("rows mix", self.plan.signature)
-        with _lock:
-            known = _cache.setdefault(self.model, {})
-        if known.get(key) is None:
-            known[key] = rows_mix(first_row, inputs)
-        if known[key]:
+        key = ("rows mix", self.plan.signature, "moments", self.full)
+        if found_out(self.model, key, lambda: rows_mix(first_row, inputs)):
             raise PlanError(
                 f"Rows of model `{self.model.name}` depend on the rest of "
                 "their batch, which moments do not know. Expected rows that "
@@ -168,6 +159,7 @@ class MomentsRun:
     def _program(self, inputs: list[tf.Tensor]) -> Any:
         """Returns the compiled pass for inputs like these."""
         key = (
+            "moments",
             self.plan.signature,
             rules_of(self.graph),
             self.full,
@@ -185,16 +177,13 @@ class MomentsRun:
                 for head, moments in zip(heads, found, strict=True)
             ]
 
-        with _lock:
-            known = _cache.setdefault(self.model, {})
-            if key not in known:
-                specs = [
-                    _keras.spec([None, *x.shape[1:]], x.dtype) for x in inputs
-                ]
-                known[key] = tf.function(
-                    run, autograph=False
-                ).get_concrete_function(*specs)
-            return known[key]
+        def make() -> Any:
+            specs = [_keras.spec([None, *x.shape[1:]], x.dtype) for x in inputs]
+            return tf.function(run, autograph=False).get_concrete_function(
+                *specs
+            )
+
+        return programs.get(self.model, key, make)
 
     def result(self, seconds: float) -> Any:
         """Returns the `Predictive` of each output, in the model's structure."""

@@ -12,8 +12,6 @@ so what is left of the Monte Carlo error is that of the part.
 
 import copy
 import dataclasses
-import threading
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +28,8 @@ from keras_bayesdrop._geometry import choose_geometry
 from keras_bayesdrop._moments_run import covariance_rows
 from keras_bayesdrop._moments_run import is_narrow
 from keras_bayesdrop._moments_run import read_output
+from keras_bayesdrop._programs import facts
+from keras_bayesdrop._programs import programs
 from keras_bayesdrop._request import Request
 from keras_bayesdrop._run import Run
 from keras_bayesdrop._tasks import Head
@@ -45,11 +45,6 @@ from keras_bayesdrop.plan import without_noise
 from keras_bayesdrop.plan.graph import Graph
 from keras_bayesdrop.plan.graph import Node
 from keras_bayesdrop.predictive import EngineStep
-
-_cache: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = (
-    weakref.WeakKeyDictionary()
-)
-_lock = threading.RLock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,12 +120,11 @@ def _known_without_rules(
     model: Any, graph: Graph, plan: Plan, full: bool
 ) -> frozenset[int]:
     """Looks for nodes without a rule, once for plans like this one."""
-    with _lock:
-        known = _cache.setdefault(model, {})
-        key = (plan.signature, rules_of(graph), full)
-        if key not in known:
-            known[key] = without_rules(graph, plan.chosen, full)
-        return frozenset(known[key])
+    return facts.get(
+        model,
+        ("without rules", plan.signature, rules_of(graph), full),
+        lambda: frozenset(without_rules(graph, plan.chosen, full)),
+    )
 
 
 class PartialRun(Run):
@@ -225,6 +219,7 @@ class PartialRun(Run):
         part, heads, full = self.part, list(self.heads), self.full
         graph, chosen = self.graph, self.plan.chosen
         key = (
+            "partial",
             part.plan.signature,
             rules_of(graph),
             part.nodes,
@@ -232,6 +227,8 @@ class PartialRun(Run):
             tuple(heads),
             tuple((tuple(x.shape[2:]), x.dtype) for x in values),
         )
+
+        approximate: set[str] = set()
 
         def run(*tensors: tf.Tensor) -> list[tuple[Any, ...]]:
             sizes = tf.shape(tensors[0])[:2]
@@ -253,19 +250,16 @@ class PartialRun(Run):
                 for head, moments in zip(heads, found, strict=True)
             ]
 
-        with _lock:
-            programs = _cache.setdefault(self.model, {})
-            if key not in programs:
-                approximate: set[str] = set()
-                specs = [
-                    _keras.spec([None, None, *x.shape[2:]], x.dtype)
-                    for x in values
-                ]
-                program = tf.function(
-                    run, autograph=False
-                ).get_concrete_function(*specs)
-                programs[key] = (program, frozenset(approximate))
-            return programs[key]
+        def make() -> tuple[Any, frozenset[str]]:
+            specs = [
+                _keras.spec([None, None, *x.shape[2:]], x.dtype) for x in values
+            ]
+            program = tf.function(run, autograph=False).get_concrete_function(
+                *specs
+            )
+            return program, frozenset(approximate)
+
+        return programs.get(self.model, key, make)
 
     def _engine_steps(self) -> tuple[EngineStep, ...]:
         missing = {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a caller sees and hears of a prediction: progress bar and callbacks."""
 
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -10,6 +11,11 @@ import keras
 from keras_bayesdrop._validate import invalid
 
 _NONE = object()  # The model had no such attribute.
+
+# Per model, by `id`: how many predictions with callbacks are under way, and
+# what its `stop_predicting` was before the first.
+_under_way: dict[int, tuple[int, Any]] = {}
+_lock = threading.Lock()
 
 
 class Progress:
@@ -37,18 +43,19 @@ class Progress:
         self._known_steps = 0
         self._steps = 0
         self._batch = 0
-        self._stop_before: Any = None
 
     @property
     def stopped(self) -> bool:
-        """Whether a callback asked to stop."""
+        """Whether a callback asked to stop.
+
+        As in Keras, that stops all predictions of the model under way.
+        """
         return self._callbacks is not None and bool(self._model.stop_predicting)
 
     def __enter__(self) -> "Progress":
         """Announces the beginning."""
         if self._callbacks is not None:
-            self._stop_before = vars(self._model).get("stop_predicting", _NONE)
-            self._model.stop_predicting = False
+            self._begin()
             try:
                 self._callbacks.on_predict_begin()
             except BaseException:
@@ -72,11 +79,26 @@ class Progress:
             finally:
                 self._restore()
 
+    def _begin(self) -> None:
+        key = id(self._model)
+        with _lock:
+            count, before = _under_way.get(key, (0, None))
+            if not count:
+                before = vars(self._model).get("stop_predicting", _NONE)
+                self._model.stop_predicting = False
+            _under_way[key] = (count + 1, before)
+
     def _restore(self) -> None:
-        if self._stop_before is _NONE:
-            del self._model.stop_predicting
-        else:
-            self._model.stop_predicting = self._stop_before
+        """Puts `stop_predicting` back, if no other thread needs it."""
+        key = id(self._model)
+        with _lock:
+            count, before = _under_way.pop(key)
+            if count > 1:
+                _under_way[key] = (count - 1, before)
+            elif before is _NONE:
+                del self._model.stop_predicting
+            else:
+                self._model.stop_predicting = before
 
     def expect(self, steps: int) -> None:
         """Says how many steps there will be, if that is known."""

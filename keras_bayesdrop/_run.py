@@ -33,6 +33,7 @@ from keras_bayesdrop._request import Request
 from keras_bayesdrop._rng import seed_to_key
 from keras_bayesdrop._row_check import rows_mix
 from keras_bayesdrop._sampler import Sampler
+from keras_bayesdrop._sampler import found_out
 from keras_bayesdrop._sampler import sampler_for
 from keras_bayesdrop._sampler import say_once
 from keras_bayesdrop._tasks import Head
@@ -142,23 +143,20 @@ class Run:
             return
         if self.plan.fixed_batch:
             return  # There is no other batch that it could be tried on.
-        sampler = sampler_for(
-            self.model, self.plan, self.engine, self.request.shared
-        )
-        if sampler.rows_mix is None:
-            sampler.rows_mix = rows_mix(
-                functools.partial(self._first_row, sampler, False), inputs
+        shared = self.request.shared
+        sampler = sampler_for(self.model, self.plan, self.engine, shared)
+
+        def mix(watch: bool) -> bool | None:
+            first_row = functools.partial(self._first_row, sampler, watch)
+            return found_out(
+                self.model,
+                ("rows mix", self.plan.signature, self.engine.key, watch),
+                lambda: rows_mix(first_row, inputs),
             )
-        if sampler.rows_mix:
+
+        if mix(watch=False):
             self._run_alone("rows of a batch influence each other")
-            return
-        if not self.plan.has_entries:
-            return
-        if sampler.entries_mix is None:
-            sampler.entries_mix = rows_mix(
-                functools.partial(self._first_row, sampler, True), inputs
-            )
-        if sampler.entries_mix:
+        elif self.plan.has_entries and mix(watch=True):
             self._run_alone(
                 "noise is on values that hold rows in an order of their own",
                 unordered=True,

@@ -10,8 +10,7 @@ does not keep a model alive; weights that `fit` changes in between are read
 anew, because programs read variables when they run.
 """
 
-import threading
-import weakref
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,37 +18,42 @@ import tensorflow as tf
 
 from keras_bayesdrop import _keras
 from keras_bayesdrop._draws import Draws
+from keras_bayesdrop._programs import Cache
+from keras_bayesdrop._programs import facts
+from keras_bayesdrop._programs import programs
 from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.plan import Plan
-
-_cache: weakref.WeakKeyDictionary[Any, dict[Any, "Sampler"]] = (
-    weakref.WeakKeyDictionary()
-)
-_lock = threading.RLock()
 
 
 def sampler_for(
     model: Any, plan: Plan, engine: Engine, shared: bool
 ) -> "Sampler":
     """Returns the sampler of a model for plans like `plan`."""
-    with _lock:
-        known = _cache.setdefault(model, {})
-        key = (plan.signature, engine.key, shared)
-        if key not in known:
-            known[key] = Sampler(shared)
-        return known[key]
-
-
-_said: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+    return Sampler(shared, model, (plan.signature, engine.key, shared))
 
 
 def say_once(model: Any, what: str) -> bool:
     """Returns whether something is to be said of a model the first time."""
-    with _lock:
-        said = _said.setdefault(model, set())
-        first = what not in said
-        said.add(what)
-        return first
+    key = ("said", what)
+    first = facts.find(model, key) is None
+    facts.keep(model, key, True)
+    return first
+
+
+def found_out(
+    model: Any, key: Any, find_out: Callable[[], bool | None]
+) -> bool | None:
+    """Returns what is true of a model, found out at most once.
+
+    An answer of `None` is not kept: other inputs may tell more.
+    """
+    known = facts.find(model, key)
+    if known is not None:
+        return bool(known[0])
+    answer = find_out()
+    if answer is not None:
+        facts.keep(model, key, answer)
+    return answer
 
 
 class Sampler:
@@ -57,16 +61,16 @@ class Sampler:
 
     Args:
         shared: Whether one mask serves all rows of a sample.
+        model: Its programs are kept with it. By default they are kept with
+            the sampler.
+        key: Equal for samplers of the model that share programs.
     """
 
-    def __init__(self, shared: bool) -> None:
+    def __init__(self, shared: bool, model: Any = None, key: Any = ()) -> None:
         self.shared = shared
-        self.num_traces = 0
-        # Whether rows influence each other, if that is known.
-        self.rows_mix: bool | None = None
-        # Likewise entries of rows, where a value holds several.
-        self.entries_mix: bool | None = None
-        self._programs: dict[Any, Any] = {}
+        self._owner = self if model is None else model
+        self._programs = Cache(32, 32) if model is None else programs
+        self._key = key
 
     def prefix(
         self, plan: Plan, engine: Engine, inputs: Sequence[tf.Tensor]
@@ -185,13 +189,13 @@ class Sampler:
     def _program(
         self, key: Any, run: Any, specs: Sequence[tf.TensorSpec]
     ) -> Any:
-        with _lock:
-            if key not in self._programs:
-                self._programs[key] = tf.function(
-                    run, autograph=False
-                ).get_concrete_function(*specs)
-                self.num_traces += 1
-            return self._programs[key]
+        return self._programs.get(
+            self._owner,
+            (*self._key, *key),
+            lambda: tf.function(run, autograph=False).get_concrete_function(
+                *specs
+            ),
+        )
 
 
 def _declared(plan: Plan, number: int, tensor: tf.Tensor) -> tf.TensorSpec:

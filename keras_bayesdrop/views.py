@@ -5,6 +5,9 @@ A view is a Keras model around the user's model. It owns no weights and changes
 nothing: it runs the user's layers in inference mode and handles their noise
 itself. Building a second graph from the same layers would be shorter, but
 leaves extra nodes on them (`layer.output` then raises); a view does not.
+
+A call, and the next `predict`, `evaluate` or `fit` of a view, see the source as
+it is then: an attribute that was changed in between counts.
 """
 
 from typing import Any
@@ -15,6 +18,7 @@ import tensorflow as tf
 from keras_bayesdrop import _keras
 from keras_bayesdrop._draws import Draws
 from keras_bayesdrop._export import export
+from keras_bayesdrop._fingerprint import version_of
 from keras_bayesdrop._rng import seed_to_key
 from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import check_int
@@ -53,6 +57,7 @@ class View(keras.Model):
         super().__init__(name=name, **kwargs)
         self.source = source
         self.selection = layers if isinstance(layers, str) else _frozen(layers)
+        self._traced_versions: dict[str, int] = {}
         self.built = True
 
     def _draws(self, num_rows: tf.Tensor) -> Draws | None:
@@ -74,6 +79,25 @@ class View(keras.Model):
             plan.require_samples()
         cut = engine.run_prefix(plan, flat)
         return plan.pack(engine.run_suffix(plan, cut, draws))
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        """Makes what `predict` runs, anew if the source changed."""
+        return super().make_predict_function(force or self._is_stale("predict"))
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """Makes what `evaluate` runs, anew if the source changed."""
+        return super().make_test_function(force or self._is_stale("test"))
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Makes what `fit` runs, anew if the source changed."""
+        return super().make_train_function(force or self._is_stale("train"))
+
+    def _is_stale(self, function: str) -> bool:
+        """Whether the source changed since a function was made."""
+        version = version_of(self.source)
+        stale = self._traced_versions.get(function) != version
+        self._traced_versions[function] = version
+        return stale
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that rebuild the view.

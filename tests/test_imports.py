@@ -23,7 +23,8 @@ ROWS = (
     | {"_labels", "_mixture", "_sparse_source", "_stats", "_predictive_checks"}
     | {"_predictive_file", "_build_info", "_library", "_sample_weights"}
     | {"_residual_source", "_maximise", "_command", "_entropy", "_loans"}
-    | {"_files", "_limits", "_elf"},
+    | {"_files", "_limits", "_elf"}
+    | {"_identity", "_fingerprint", "_programs"},
     {"noise", "priors", "weight_priors", "_scale_source"},
     {"_draws", "experimental", "layers", "losses", "regularizers"},
     {"sites"},
@@ -37,6 +38,7 @@ ROWS = (
     {"streaming"},
     {"plots"},
     {"predict", "explanation", "information", "inspection", "_accumulate"}
+    | {"caching"}
     | {"_data", "_geometry", "_moments_run", "_partial_run", "_run"}
     | {"_sampler", "_tasks", "_measured_units", "consistency_report"}
     | {

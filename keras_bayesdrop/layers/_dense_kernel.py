@@ -15,7 +15,6 @@ class DenseKernel(GaussianKernel):
 
     # Of the layer of Keras.
     units: int
-    use_bias: bool
     bias: Any
     activation: Any
 
@@ -52,6 +51,6 @@ class DenseKernel(GaussianKernel):
         return keras.ops.matmul(x, kernel)
 
     def _finish(self, outputs: Any) -> Any:
-        if self.use_bias:
+        if self.bias is not None:
             outputs = outputs + keras.ops.cast(self.bias, outputs.dtype)
         return outputs if self.activation is None else self.activation(outputs)

@@ -80,7 +80,7 @@ def noisy_call(
 
 def _is_wanted(where: str, seen: Observation, chosen: Collection[str]) -> bool:
     """Whether a layer is to run in training mode for the sake of its noise."""
-    by_hand = {site.path for site in seen.sites}
+    by_hand = {path for path, _ in seen.by_hand}
     return where not in by_hand or where in chosen
 
 

@@ -34,9 +34,7 @@ from keras_bayesdrop.plan.traces import Trace
 from keras_bayesdrop.plan.traces import cannot_compile
 from keras_bayesdrop.plan.traces import same_outputs
 from keras_bayesdrop.plan.traces import trace
-from keras_bayesdrop.sites import Site
 from keras_bayesdrop.sites import foreign_cells
-from keras_bayesdrop.sites import hand_made_site
 from keras_bayesdrop.sites import is_augmentation
 from keras_bayesdrop.sites import is_known
 from keras_bayesdrop.sites import layer_tree
@@ -88,7 +86,7 @@ class Observation:
 
     Attributes:
         draws: In their order.
-        sites: Sites of what the code of layers draws, in order.
+        by_hand: Paths of layers whose code draws, and by which functions.
         modes: By path, the `training` that layers inside have to be called
             with; pairs, in order.
         hidden: Noise that cannot be taken over.
@@ -97,7 +95,7 @@ class Observation:
     """
 
     draws: tuple[Draw, ...]
-    sites: tuple[Site, ...]
+    by_hand: tuple[tuple[str, tuple[str, ...]], ...]
     modes: tuple[tuple[str, bool], ...]
     hidden: tuple[Hidden, ...]
     shapes: tuple[tuple[Shape, Shape], ...]
@@ -141,19 +139,13 @@ def observe(
         first, second = run(modes), run(modes, -1)
     hidden += [Hidden(path, why, True) for why in _of_op(operation, first)]
     draws = _draws(first, second, operation, path, batches)
-    by_path: dict[str, list[Event]] = {}
+    by_hand: dict[str, list[str]] = {}
     for event in first.events:
         if event.function:
-            by_path.setdefault(event.site.path, []).append(event)
-    sites = tuple(
-        hand_made_site(
-            events[0].site.layer, where, [e.function for e in events]
-        )
-        for where, events in by_path.items()
-    )
+            by_hand.setdefault(event.site.path, []).append(event.function)
     return Observation(
         draws,
-        sites,
+        tuple((where, tuple(names)) for where, names in by_hand.items()),
         tuple(modes.items()),
         tuple(hidden),
         tuple(zip(first.shapes, second.shapes, strict=True)),

@@ -122,7 +122,7 @@ def _dense(layer: Any) -> Piece | str:
     dtype = layer.compute_dtype
     return Dense(
         lambda: tf.cast(layer.kernel, dtype),
-        (lambda: tf.cast(layer.bias, dtype)) if layer.use_bias else None,
+        None if layer.bias is None else lambda: tf.cast(layer.bias, dtype),
         activation,
         tuple(layer.kernel.shape),
     )

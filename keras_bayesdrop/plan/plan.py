@@ -10,7 +10,6 @@ which of them are active does not change the noise of the others.
 
 import dataclasses
 import functools
-import weakref
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -19,6 +18,8 @@ from typing import Any
 import keras
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop._fingerprint import version_of
+from keras_bayesdrop._identity import identity
 from keras_bayesdrop.errors import HiddenNoiseError
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.plan.calls import inference_call
@@ -185,6 +186,7 @@ def build_plan(
         and (site.path in surveyed.seen or not surveyed.is_complete)
     )
     shapes = surveyed.shapes
+    version = version_of(model, [node.operation for node in graph.nodes])
     roles = [role_of(pair) for pair in shapes]
     steps, problems, reasons = _steps(graph, surveyed, roles, chosen)
     prefix, suffix, cut = _split(graph, steps)
@@ -200,8 +202,8 @@ def build_plan(
     signature = (
         chosen,
         tuple((site.path, site.noise, site.noise_shape) for site in sites),
-        tuple(_identity(layer) for layer in _keras.all_layers(model)),
-        tuple(weakref.ref(node.operation) for node in graph.nodes),
+        version,
+        tuple(identity(node.operation) for node in graph.nodes),
         _structure_of(example) if _keras.graph_of(model) is None else "",
     )
     return Plan(
@@ -283,19 +285,6 @@ def _traced_specs(
                 [None] * len(shape), specs[number].dtype
             )
     return tuple(specs)
-
-
-def _identity(layer: Any) -> tuple[Any, ...]:
-    """Returns what of a layer a compiled program depends on.
-
-    Weights may change, but not which they are (adapters and quantisation add
-    and replace some), nor the activation.
-    """
-    return (
-        weakref.ref(layer),
-        tuple(id(variable) for variable in _keras.own_variables(layer)),
-        id(getattr(layer, "activation", None)),
-    )
 
 
 def _with_role(roles: Sequence[Role], wanted: Role) -> frozenset[int]:

@@ -7,7 +7,6 @@ declares about itself may be wrong.
 """
 
 import dataclasses
-import weakref
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -16,6 +15,8 @@ from typing import Any
 import keras
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop._fingerprint import version_of
+from keras_bayesdrop._programs import facts
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.plan.graph import Graph
 from keras_bayesdrop.plan.graph import Node
@@ -112,7 +113,14 @@ def survey(
         declared = _declared(node.operation, node.path)
         requestable |= _requestable(node.operation, node.path)
         if observation is not None:
-            by_hand = {site.path: site for site in observation.sites}
+            layers = {
+                where: layer
+                for layer, where in layer_tree(node.operation, node.path)
+            }
+            by_hand = {
+                where: hand_made_site(layers[where], where, functions)
+                for where, functions in observation.by_hand
+            }
             declared = [by_hand.pop(s.path, s) for s in declared]
             declared += list(by_hand.values())
             drawn = {draw.path for draw in observation.draws if draw.used}
@@ -431,13 +439,6 @@ def _assume_batch_first(graph: Graph) -> list[tuple[Shape, Shape]]:
     return [(at(shape, one), at(shape, other)) for shape in shapes]
 
 
-# What traces of an operation showed, per operation and input specs: a trace is
-# too slow to repeat at every prediction.
-_known: weakref.WeakKeyDictionary[Any, dict[Any, Observation]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
 def observed(
     operation: Any,
     fill: Callable[..., Any],
@@ -456,8 +457,9 @@ def observed(
     mine = frozenset(
         where for _, where in layer_tree(operation, path) if where in asked
     )
-    known = _known.setdefault(operation, {})
     key = (
+        "draws",
+        version_of(operation),
         path,
         sites,
         tuple(shapes),
@@ -466,8 +468,11 @@ def observed(
         batches,
         mine,
     )
-    if key not in known:
-        known[key] = observe(
+    # A trace is too slow to repeat at every prediction.
+    return facts.get(
+        operation,
+        key,
+        lambda: observe(
             operation, fill, path, specs_at(shapes, dtypes), batches, mine
-        )
-    return known[key]
+        ),
+    )

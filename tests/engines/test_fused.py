@@ -22,6 +22,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop import _data
 from keras_bayesdrop import _library
 from keras_bayesdrop._draws import Draws
+from keras_bayesdrop._programs import programs
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.engines import choose_engine
 from keras_bayesdrop.errors import EngineUnavailableError
@@ -824,15 +825,12 @@ def test_the_model_is_not_kept_alive_and_not_changed():
 def test_predicting_again_traces_nothing():
     model, x = normalizations()
     samples(model, x, "fused")
-    plan = build_plan(model, example=_data.specs_of(x))
-    fused, _ = choose_engine(plan, "fused")
-    sampler = kbd._sampler.sampler_for(model, plan, fused, True)
-    traces = sampler.num_traces
+    traces = programs.made(model)
     assert traces
     samples(model, x[:3], "fused", seed=9)
     model.set_weights(model.get_weights())
     samples(model, x, "fused", seed=10)
-    assert sampler.num_traces == traces
+    assert programs.made(model) == traces
 
 
 # Any model.

@@ -12,6 +12,7 @@ from absl.testing import parameterized
 from keras.src.models.functional import Functional
 from keras.src.trainers.data_adapters import get_data_adapter
 
+from keras_bayesdrop import _keras
 from tests import zoo
 from tests.helpers import TestCase
 
@@ -132,6 +133,97 @@ class GraphTest(TestCase):
         self.assertFalse(hasattr(model, "stop_predicting"))
         model.predict(x, verbose=0)
         self.assertFalse(model.stop_predicting)
+
+
+class ChangesTest(TestCase):
+    """What changes in a model by itself, and what a user changes."""
+
+    def _public(self, layer):
+        return {
+            name: id(value)
+            for name, value in vars(layer).items()
+            if not name.startswith("_") and name not in _keras.own_state(layer)
+        }
+
+    def test_training_changes_no_other_public_attribute(self):
+        for kind in ("functional", "subclassed", "batch_norm", "gru"):
+            model, x = zoo.ZOO[kind].build()
+            layers_of = _keras.all_layers(model)
+            before = [self._public(layer) for layer in layers_of]
+            model.compile("adam", "mse")
+            y = np.zeros_like(np.asarray(model(x)))
+            model.fit(x, y, verbose=0, validation_split=0.4)
+            model.evaluate(x, y, verbose=0)
+            model.predict(x, verbose=0)
+            model.train_on_batch(x, y)
+            model.test_on_batch(x, y)
+            model.predict_on_batch(x)
+            after = [self._public(layer) for layer in layers_of]
+            self.assertEqual(before, after)
+
+    def test_names_left_out_are_there(self):
+        model, x = zoo.ZOO["functional"].build()
+        model.compile("adam", "mse")
+        model.fit(x, np.asarray(model(x)), verbose=0)
+        for name in ("optimizer", "loss", "stop_training", "built"):
+            self.assertIn(name, vars(model))
+            self.assertIn(name, _keras.own_state(model))
+        # A layer of one's own may use these names.
+        self.assertNotIn("loss", _keras.own_state(layers.Dense(1)))
+
+    def test_compile_makes_something_new(self):
+        model, x = zoo.ZOO["functional"].build()
+        self.assertIsNone(_keras.compiled_by(model))
+        model.compile("adam", "mse")
+        first = _keras.compiled_by(model)
+        model.fit(x, np.asarray(model(x)), verbose=0)
+        self.assertIsNotNone(first)
+        self.assertIs(_keras.compiled_by(model), first)
+        model.compile("adam", "mse")
+        self.assertIsNot(_keras.compiled_by(model), first)
+
+    def test_settings_of_a_call(self):
+        layer = layers.Dense(1, dtype="mixed_float16", trainable=False)
+        self.assertEqual(_keras.call_settings(layer), (False, "mixed_float16"))
+        layer.trainable = True
+        self.assertEqual(_keras.call_settings(layer)[0], True)
+
+    def test_functions_are_made_for_every_call(self):
+        """So a view can make them anew."""
+        made = []
+
+        class Model(keras.Model):
+            def call(self, x):
+                return x
+
+            def make_predict_function(self, force=False):
+                made.append("predict")
+                return super().make_predict_function(force)
+
+            def make_test_function(self, force=False):
+                made.append("test")
+                return super().make_test_function(force)
+
+            def make_train_function(self, force=False):
+                made.append("train")
+                return super().make_train_function(force)
+
+        model = Model()
+        model.compile("sgd", "mse")
+        for _ in range(2):
+            model.predict(X, verbose=0)
+            model.predict_on_batch(X)
+            model.evaluate(X, X, verbose=0)
+        self.assertEqual(made, ["predict", "predict", "test"] * 2)
+        made.clear()
+        model = Model()
+        model.dense = layers.Dense(4)
+        model.dense.build((None, 4))
+        model.call = lambda x: model.dense(x)
+        model.compile("sgd", "mse")
+        for _ in range(2):
+            model.fit(X, X, verbose=0)
+        self.assertEqual(made.count("train"), 2)
 
 
 class MaskTest(TestCase):

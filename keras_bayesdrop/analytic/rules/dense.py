@@ -43,7 +43,7 @@ def multiply(
     kernel = tf.cast(kernel, x.mean.dtype)
     mean = tf.tensordot(x.mean, kernel, 1)
     mean = tf.ensure_shape(mean, [*x.mean.shape[:-1], kernel.shape[1]])
-    if layer.use_bias:
+    if layer.bias is not None:  # as Keras does
         mean = mean + tf.cast(layer.bias, mean.dtype)
     variance = None
     if x.variance is not None:
