@@ -10,6 +10,7 @@ OLDEST_VENV ?= .venv-oldest
 DOCS_VENV ?= .venv-docs
 RAY_VENV ?= .venv-ray
 PYTEST_ARGS ?=
+FUZZ_ARGS ?=
 # Processes of a test run, about 1 GB each. A file's tests stay together.
 WORKERS ?= 2
 export TF_CPP_MIN_LOG_LEVEL ?= 3
@@ -30,7 +31,7 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-cpp test-pure test-slow test-all test-gpu test-oldest \
-	test-ray lint \
+	test-ray fuzz lint \
 	format golden docs bench clean
 
 help:  ## Show this list.
@@ -80,6 +81,10 @@ test-ray: $(RAY_VENV)/.installed  ## Run the example of Ray Data.
 	@$(RAY_VENV)/bin/python $(PIP_INSTALL) -c requirements/newest.txt \
 		'ray[data]>=2.60,<3'
 	@$(RAY_VENV)/bin/python -m pytest tests/examples/check_ray_data.py
+
+# For instance FUZZ_ARGS="--models 200 --first-seed 5000", or "--seed 17" alone.
+fuzz: $(VENV)/.installed  ## Compare 2,000 random models with brute force.
+	@$(BIN)/python -m tests.fuzz --workers $(WORKERS) $(FUZZ_ARGS)
 
 lint: $(VENV)/.installed  ## Run ruff, mypy and clang-format, changing nothing.
 	@$(BIN)/ruff check --quiet .

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random models from one integer, as data that can be stored and cut down."""
 
+import contextlib
 import copy
 import dataclasses
 import random
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,14 +64,25 @@ class Case:
     fixed_rows: bool
 
 
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Ignores what Keras says of masks that get lost and of missing `build`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
 def spec_of(seed: int) -> Spec:
     """Draws a model that can be built, as data."""
     rng = random.Random(seed)
     while True:
         spec = _draw(rng)
         try:
-            _model_of(spec)
-        except DoesNotFitError:
+            with quiet():
+                _model_of(spec)
+        except (DoesNotFitError, TypeError):
+            # Keras takes a product with a number for sparse, and some
+            # operations cannot follow.
             continue
         finally:
             keras.utils.clear_session(free_memory=False)
@@ -165,13 +178,15 @@ def _wrapped(rng: random.Random, pieces: list[Piece], rank: int) -> list[Piece]:
 def build(spec: Spec) -> Case:
     """Makes the model of a spec, the same one every time."""
     keras.utils.set_random_seed(spec["weights"])
-    model = _model_of(spec)
+    with quiet():
+        model = _model_of(spec)
     kinds = list(kinds_in(spec["pieces"]))
     own_rng = np.random.default_rng(spec["weights"])
     x = _inputs(spec, own_rng)
     # A first call builds a subclassed model, and leaves attributes in
     # recurrent cells.
-    model(x)
+    with quiet():
+        model(x)
     _set_weights(model, own_rng)
     fixed = spec["fixed_rows"]
     return Case(
@@ -287,7 +302,9 @@ def _inputs(spec: Spec, rng: np.random.Generator) -> Any:
     if spec["inputs"] == "one":
         return one()
     both = [one(), one()]
-    return both if spec["inputs"] == "list" else dict(zip("ab", both, strict=True))
+    return (
+        both if spec["inputs"] == "list" else dict(zip("ab", both, strict=True))
+    )
 
 
 def _set_weights(model: Any, rng: np.random.Generator) -> None:

@@ -503,8 +503,14 @@ def _folded(p, x):
     return own.Unfold(places)(y)
 
 
-@kind("fold_only", group="special", ranks=(SEQUENCE, IMAGE), static=True,
-      weight=0.5, expects=EITHER)
+@kind(
+    "fold_only",
+    group="special",
+    ranks=(SEQUENCE, IMAGE),
+    static=True,
+    weight=0.5,
+    expects=EITHER,
+)
 def _fold_only(p, x):
     return own.Fold()(x)
 
@@ -628,8 +634,15 @@ def _raw_tensorflow(p, x):
     return own.RawTensorFlow(p["draw"], p["gated"], rate=p["rate"])(x)
 
 
-@kind("numpy_noise", _rated, expects=EITHER, warns=True, weight=0.4,
-      group="special", noise=True)
+@kind(
+    "numpy_noise",
+    _rated,
+    expects=EITHER,
+    warns=True,
+    weight=0.4,
+    group="special",
+    noise=True,
+)
 def _numpy_noise(p, x):
     return own.NumPyNoise(p["rate"])(x)
 
@@ -651,8 +664,13 @@ def _drop_path(p, x):
     return layers.Add()([x, cls(p["rate"], p["seeded"])(branch)])
 
 
-_NOISES = ["dropout", "dropout", "gaussian_noise", "gaussian_dropout",
-           "alpha_dropout"]
+_NOISES = [
+    "dropout",
+    "dropout",
+    "gaussian_noise",
+    "gaussian_dropout",
+    "alpha_dropout",
+]
 
 
 @kind(

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.fuzz.grammar import Case
+from tests.fuzz.grammar import quiet
 from tests.fuzz.own_layers import ScaledInTraining
 
 
@@ -24,7 +25,7 @@ def brute_force(case: Case, count: int) -> list[Any]:
     Returns:
         One array an output, [count, rows, ...], float64.
     """
-    with _frozen():
+    with _frozen(), quiet():
         if case.per_call:
             return _one_by_one(case, count)
         return _tiled(case, count)

@@ -338,8 +338,8 @@ class NumPyNoise(_Rated):
     """Noise that is a constant once the layer is traced."""
 
     def call(self, x, training=None):
-        noise = np.random.normal(size=x.shape[-1]).astype("float32")
-        return x + self.rate * noise
+        noise = np.random.normal(size=x.shape[-1])  # noqa: NPY002
+        return x + self.rate * noise.astype("float32")
 
 
 # Stochastic depth.
@@ -578,9 +578,10 @@ class EagerOnly(_Holder):
     """Needs a value, so it cannot be traced."""
 
     def call(self, x):
-        if isinstance(x, keras.KerasTensor):
-            return x
         return self.drop(x) * float(np.sign(np.max(x.numpy()) + 1e3))
+
+    def compute_output_shape(self, shape):
+        return shape
 
 
 # Batches that are not what they are declared to be.

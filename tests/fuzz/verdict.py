@@ -92,8 +92,12 @@ class _Caller:
         )
         found = []
         for each in keras.tree.flatten(predicted):
-            _agree(each.samples.mean(0), each.mean, "mean of the samples")
-            found.append(np.asarray(each.samples, "float64"))
+            values = np.asarray(each.samples, "float64")
+            _agree(values.mean(0), each.mean, "the mean, and that of samples")
+            _agree(
+                values.std(0, ddof=1), each.std, "the std, and that of samples"
+            )
+            found.append(values)
         return found
 
 
@@ -192,7 +196,7 @@ def _agree(one: Any, other: Any, what: str) -> None:
     scale = 1.0 + float(np.max(np.abs(one), initial=0.0))
     worst = float(np.max(np.abs(one - other), initial=0.0))
     if not worst <= 1e-4 * scale:
-        raise _FindingError(f"{what}: differ by {worst:.3g} of {scale:.3g}")
+        raise _FindingError(f"{what}, differ: by {worst:.3g} of {scale:.3g}")
 
 
 def _compare_with_truth(
@@ -286,9 +290,7 @@ def _statistics(
     varies = spread > 1e-5 * (1.0 + np.abs(centre))
     if varies.any():
         units_of_spread = (flat - centre)[:, varies] / spread[varies]
-        found.append(
-            (_SQUARES, np.square(units_of_spread).mean(1)[:, None])
-        )
+        found.append((_SQUARES, np.square(units_of_spread).mean(1)[:, None]))
     return found
 
 
