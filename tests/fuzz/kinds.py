@@ -360,6 +360,25 @@ def _mc_gaussian_dropout(p, x):
     return kbd.MCGaussianDropout(p["rate"])(x)
 
 
+@kind("variational_dropout", group="noise", noise=True, weight=0.5)
+def _variational_dropout(p, x):
+    return kbd.layers.VariationalDropout(num_train_examples=10)(x)
+
+
+@kind(
+    "drop_connect",
+    _rated,
+    group="noise",
+    noise=True,
+    ranks=(VECTOR,),
+    weight=0.7,
+    per_call=True,
+    shares_rows=True,
+)
+def _drop_connect(p, x):
+    return kbd.layers.DropConnectDense(4, p["rate"])(x)
+
+
 def _recurrent(rng: random.Random) -> Piece:
     dropout, recurrent = rng.choice([(1, 0), (0, 1), (1, 1), (1, 1)])
     return {
@@ -474,7 +493,7 @@ def _shared_layer(p, x):
     return layers.Subtract()([drop(dense(drop(x))), dense(0.5 * x)])
 
 
-@kind("time_distributed", group="container", ranks=(SEQUENCE,), static=True)
+@kind("time_distributed", group="container", ranks=(SEQUENCE,))
 def _time_distributed(p, x):
     inputs = keras.Input(x.shape[2:])
     inner = keras.Model(inputs, apply_all(p["inner"], inputs))
@@ -483,9 +502,8 @@ def _time_distributed(p, x):
 
 @kind("folded", group="special", ranks=(SEQUENCE, IMAGE), static=True, weight=2)
 def _folded(p, x):
-    places = x.shape[1:-1]
+    places, size = x.shape[1:-1], x.shape[-1]
     if p.get("form") == "lambda":
-        size = x.shape[-1]
         y = layers.Lambda(
             lambda t: ops.reshape(t, (-1, size)), output_shape=(size,)
         )(x)
@@ -495,10 +513,10 @@ def _folded(p, x):
     if len(y.shape) != 2:
         raise DoesNotFitError("folded", y.shape)
     if p.get("form") == "lambda":
-        size = y.shape[-1]
+        width = y.shape[-1]
         return layers.Lambda(
-            lambda t: ops.reshape(t, (-1, *places, size)),
-            output_shape=(*places, size),
+            lambda t: ops.reshape(t, (-1, *places, width)),
+            output_shape=(*places, width),
         )(y)
     return own.Unfold(places)(y)
 
@@ -533,6 +551,16 @@ def _hand_made(p, x):
 @kind("own_dropout", _rated, group="special", noise=True, gated=True)
 def _own_dropout(p, x):
     return own.OwnDropout(p["rate"])(x)
+
+
+@kind("drop_in", _rated, group="special", noise=True, gated=True)
+def _drop_in(p, x):
+    return kbd.experimental.DropIn(p["rate"])(x)
+
+
+@kind("two_outputs", _rated, group="special", noise=True)
+def _two_outputs(p, x):
+    return layers.Subtract()(list(own.TwoOutputs(p["rate"])(x)))
 
 
 @kind(

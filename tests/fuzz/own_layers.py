@@ -460,6 +460,11 @@ class GatedDeep(layers.Layer):
         return self.inner(x) * 1.5
 
 
+class TwoOutputs(_Holder):
+    def call(self, x, training=None):
+        return self.drop(x), 0.5 * self.drop(x * x, training=training)
+
+
 HOLDERS = {
     cls.__name__: cls for cls in (HoldsBare, HoldsAndPasses, HoldsAlwaysOn)
 }

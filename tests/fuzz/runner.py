@@ -144,11 +144,17 @@ def _read(stream: Any, lines: Any) -> None:
 
 def _work(seeds: list[int], only: str) -> int:
     """Judges seeds in this process."""
+    from tests.fuzz.grammar import describe
     from tests.fuzz.grammar import spec_of
 
     for seed in seeds:
         began = time.monotonic()
-        result = _judge(seed, spec_of(seed), only)
+        spec = spec_of(seed)
+        try:
+            result = _judge(seed, spec, only)
+        except Exception as error:
+            what = f"the fuzz itself fails: {type(error).__name__}: {error}"
+            result = Result(seed, "finding", what, description=describe(spec))
         seconds = time.monotonic() - began
         result = dataclasses.replace(result, seconds=seconds)
         _say(_MARK + json.dumps(dataclasses.asdict(result)))
