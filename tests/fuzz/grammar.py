@@ -351,7 +351,7 @@ def _fewer(pieces: list[Piece]) -> Iterator[list[Piece]]:
         yield [*before, *behind]
         if "inner" in piece:
             yield [*before, *copy.deepcopy(piece["inner"]), *behind]
-            for inner in _fewer(piece["inner"]):
+            for inner in filter(None, _fewer(piece["inner"])):
                 yield [*before, {**piece, "inner": inner}, *behind]
 
 

@@ -547,6 +547,20 @@ class HarmfulNorm(_Holder):
         super().__init__(*args, **kwargs)
         self.norm = layers.BatchNormalization()
 
+    def build(self, shape):
+        self.norm.build(shape)
+
+    def call(self, x, training=None):
+        return self.norm(self.drop(x)) if training else x
+
+
+class HarmfulUnbuilt(_Holder):
+    """Its BatchNormalization has no weights before the first training step."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.norm = layers.BatchNormalization()
+
     def call(self, x, training=None):
         return self.norm(self.drop(x)) if training else x
 
@@ -576,7 +590,9 @@ class CountsCalls(_Holder):
         return x
 
 
-HARMFUL = {cls.__name__: cls for cls in (HarmfulScale, HarmfulNorm)}
+HARMFUL = {
+    cls.__name__: cls for cls in (HarmfulScale, HarmfulNorm, HarmfulUnbuilt)
+}
 
 
 class EagerOnly(_Holder):
