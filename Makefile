@@ -11,6 +11,7 @@ DOCS_VENV ?= .venv-docs
 RAY_VENV ?= .venv-ray
 HUB_VENV ?= .venv-hub
 PYTEST_ARGS ?=
+FUZZ_ARGS ?=
 # Processes of a test run, about 1 GB each. A file's tests stay together.
 WORKERS ?= 2
 export TF_CPP_MIN_LOG_LEVEL ?= 3
@@ -31,7 +32,7 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-cpp test-pure test-slow test-all test-gpu test-oldest \
-	test-ray test-hub lint \
+	test-ray test-hub fuzz lint \
 	format golden docs bench clean
 
 help:  ## Show this list.
@@ -82,6 +83,7 @@ test-ray: $(RAY_VENV)/.installed  ## Run the example of Ray Data.
 		'ray[data]>=2.60,<3'
 	@$(RAY_VENV)/bin/python -m pytest tests/examples/check_ray_data.py
 
+<<<<<<< HEAD
 # KerasHub brings tokenizers and TensorFlow Text, which nothing else needs. It
 # needs Python 3.11.
 test-hub: $(HUB_VENV)/.installed  ## Run the tests on KerasHub's models.
@@ -89,6 +91,11 @@ test-hub: $(HUB_VENV)/.installed  ## Run the tests on KerasHub's models.
 		'keras-hub>=0.32,<0.33'
 	@$(HUB_VENV)/bin/python -m pytest tests/upstream/check_keras_hub.py \
 		$(PYTEST_ARGS)
+=======
+# For instance FUZZ_ARGS="--models 200 --first-seed 5000", or "--seed 17" alone.
+fuzz: $(VENV)/.installed  ## Compare 2,000 random models with brute force.
+	@$(BIN)/python -m tests.fuzz --workers $(WORKERS) $(FUZZ_ARGS)
+>>>>>>> c0a245923e11ce07b42ae6bfe53b728f55dd9523
 
 lint: $(VENV)/.installed  ## Run ruff, mypy and clang-format, changing nothing.
 	@$(BIN)/ruff check --quiet .
