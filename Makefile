@@ -83,7 +83,6 @@ test-ray: $(RAY_VENV)/.installed  ## Run the example of Ray Data.
 		'ray[data]>=2.60,<3'
 	@$(RAY_VENV)/bin/python -m pytest tests/examples/check_ray_data.py
 
-<<<<<<< HEAD
 # KerasHub brings tokenizers and TensorFlow Text, which nothing else needs. It
 # needs Python 3.11.
 test-hub: $(HUB_VENV)/.installed  ## Run the tests on KerasHub's models.
@@ -91,11 +90,10 @@ test-hub: $(HUB_VENV)/.installed  ## Run the tests on KerasHub's models.
 		'keras-hub>=0.32,<0.33'
 	@$(HUB_VENV)/bin/python -m pytest tests/upstream/check_keras_hub.py \
 		$(PYTEST_ARGS)
-=======
+
 # For instance FUZZ_ARGS="--models 200 --first-seed 5000", or "--seed 17" alone.
 fuzz: $(VENV)/.installed  ## Compare 2,000 random models with brute force.
 	@$(BIN)/python -m tests.fuzz --workers $(WORKERS) $(FUZZ_ARGS)
->>>>>>> c0a245923e11ce07b42ae6bfe53b728f55dd9523
 
 lint: $(VENV)/.installed  ## Run ruff, mypy and clang-format, changing nothing.
 	@$(BIN)/ruff check --quiet .
