@@ -22,6 +22,7 @@ import itertools
 import threading
 import types
 import weakref
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
@@ -118,10 +119,34 @@ def calls_watched(model: Any) -> Iterator[None]:
             for name in old.keys() | new.keys()
             if old.get(name) != new.get(name)
         ]
-        with _lock:
-            for name in changed:
-                counts = _changes.setdefault(layer, {})
-                counts[name] = counts.get(name, 0) + 1
+        if changed:
+            _note_results(layer, changed)
+
+
+def _note_results(layer: Any, names: Iterable[str]) -> None:
+    """Counts attributes that a trace changed.
+
+    Those that count as results from now on are taken out of what is
+    remembered: programs stay as they are.
+    """
+    with _lock:
+        counts = _changes.setdefault(layer, {})
+        results = set()
+        for name in names:
+            counts[name] = counts.get(name, 0) + 1
+            if counts[name] == _CHANGES:
+                results.add(name)
+        if not results:
+            return
+        key = identity(layer)
+        for model, known in list(_versions.items()):
+            _versions[model] = {
+                tuple(
+                    _without(each, results) if each[0] == key else each
+                    for each in fingerprint
+                ): number
+                for fingerprint, number in known.items()
+            }
 
 
 def forget(model: Any = None) -> None:
@@ -149,6 +174,14 @@ def _fingerprint(layer: Any) -> tuple[Any, ...]:
         identity(_keras.compiled_by(layer)),
         tuple(_states(layer)),
     )
+
+
+def _without(
+    fingerprint: tuple[Any, ...], names: Collection[str]
+) -> tuple[Any, ...]:
+    """Returns the fingerprint of a layer without some of its attributes."""
+    *rest, states = fingerprint
+    return *rest, tuple(each for each in states if each[0] not in names)
 
 
 def _states(layer: Any) -> list[tuple[str, Any]]:

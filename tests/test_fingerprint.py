@@ -169,6 +169,19 @@ def test_an_attribute_is_a_result_once_two_traces_changed_it():
     assert version_of(layer) != first
 
 
+def test_results_taken_out_do_not_change_the_version():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.LeakyReLU()])
+    layer = model.layers[0]
+    layer.calls = 0
+    first = version_of(model)
+    for _ in range(2):
+        with calls_watched(layer):
+            layer.calls += 1
+    assert version_of(model) == first
+    layer.negative_slope = 0.7
+    assert version_of(model) != first
+
+
 def test_versions_are_forgotten():
     layer = keras.layers.Dropout(0.5)
     first = version_of(layer)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop import _accumulate
-from keras_bayesdrop import _sampler
+from keras_bayesdrop._programs import programs
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.errors import NothingToSampleError
 from tests.helpers import TestCase
@@ -43,7 +43,7 @@ def _x(rows=6, features=4):
 
 def _traces(model):
     """Programs traced for a model so far."""
-    return sum(s.num_traces for s in _sampler._cache.get(model, {}).values())
+    return programs.made(model)
 
 
 class MomentsTest(TestCase):

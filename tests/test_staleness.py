@@ -410,8 +410,7 @@ def test_results_that_layers_keep_are_no_change(model_of):
         notes = Notes()
         model = model_of([keras.Input((6,)), notes, layers.Dropout(0.5)])
     model(X)
-    for _ in range(3):
-        before = samples(model)
+    before = samples(model)
     made = programs.made(model)
     for _ in range(3):
         model(X)

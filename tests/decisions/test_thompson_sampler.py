@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop import _sampler
+from keras_bayesdrop._programs import programs
 from keras_bayesdrop.decisions import ThompsonSampler
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NothingToSampleError
@@ -53,12 +53,11 @@ def test_nothing_is_traced_for_a_new_episode(x):
     model = cases.network(2, None)
     sampler = ThompsonSampler(model, seed=1)
     sampler.sample()(x)
-    (programs,) = _sampler._cache[model].values()
-    traces = programs.num_traces
+    traces = programs.made(model)
+    assert traces
     for rows in (1, 3, 5):
         sampler.sample()(x[:rows])
-    assert len(_sampler._cache[model]) == 1
-    assert programs.num_traces == traces
+    assert programs.made(model) == traces
 
 
 def test_training_in_between_counts(x):
