@@ -20,6 +20,7 @@ from keras_bayesdrop.plan.traces import training_off
 from keras_bayesdrop.sites import Loop
 from keras_bayesdrop.sites import NoiseInside
 from keras_bayesdrop.sites import Site
+from keras_bayesdrop.sites import holds_time_distributed
 from keras_bayesdrop.sites import redirected
 from keras_bayesdrop.sites.handmade import from_words
 from keras_bayesdrop.sites.handmade import shape_of
@@ -28,8 +29,25 @@ from keras_bayesdrop.sites.handmade import without_noise
 Call = Callable[[Sequence[tf.Tensor], Draws | None], list[tf.Tensor]]
 
 
+def quiet_call(operation: Any, fill: Fill, path: str) -> Call:
+    """Makes a step's `call` of an operation without noise."""
+    plain = inference_call(operation, fill)
+    if not holds_time_distributed(operation):
+        return plain
+    nothing = Observation((), (), (), (), (), None)
+
+    def call(
+        values: Sequence[tf.Tensor], draws: Draws | None
+    ) -> list[tf.Tensor]:
+        off = _Drawer(operation, path, nothing, (0, 0), (), None)
+        with redirected(operation, path, off, {}):
+            return plain(values, draws)
+
+    return call
+
+
 def inference_call(operation: Any, fill: Fill) -> Call:
-    """Makes a step's `call` of an operation that keeps no noise inside."""
+    """Makes a call of an operation in inference mode."""
     training = training_off(operation)
 
     def call(

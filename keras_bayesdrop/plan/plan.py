@@ -22,8 +22,8 @@ from keras_bayesdrop._fingerprint import version_of
 from keras_bayesdrop._identity import identity
 from keras_bayesdrop.errors import HiddenNoiseError
 from keras_bayesdrop.errors import PlanError
-from keras_bayesdrop.plan.calls import inference_call
 from keras_bayesdrop.plan.calls import noisy_call
+from keras_bayesdrop.plan.calls import quiet_call
 from keras_bayesdrop.plan.chains import Fusion
 from keras_bayesdrop.plan.chains import find_chains
 from keras_bayesdrop.plan.graph import Graph
@@ -348,7 +348,7 @@ def _steps(
             steps.append(
                 CallStep(
                     *place,
-                    inference_call(node.operation, node.fill),
+                    quiet_call(node.operation, node.fill, node.path),
                     active=unseen and any(s.path in chosen for s in sites),
                     piece=piece_of(node.operation),
                 )

@@ -141,6 +141,14 @@ class _Recorder(NoiseInside):
                 f"counters. Expected one of {', '.join(SUPPORTED)}. Received: "
                 f"{function}"
             )
+        if isinstance(arguments.get("seed"), int):
+            problem = (
+                f"Layer `{site.path}` ({type(site.layer).__name__}) draws by "
+                f"`keras.random.{function}` with a number as the seed: the "
+                "same numbers at every call. Expected a "
+                "`keras.random.SeedGenerator`, or seed=None. Received: "
+                f"seed={arguments['seed']}"
+            )
         shape = static_shape(shape_of(function, arguments))
         result = _marked(without_noise(function, arguments))
         self._add(site, function, shape, loop, problem, result)

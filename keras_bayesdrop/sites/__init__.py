@@ -4,6 +4,9 @@
 from keras_bayesdrop.sites.classify import noise_of as noise_of
 from keras_bayesdrop.sites.inner import foreign_cells as foreign_cells
 from keras_bayesdrop.sites.inner import hand_made_site as hand_made_site
+from keras_bayesdrop.sites.inner import (
+    holds_time_distributed as holds_time_distributed,
+)
 from keras_bayesdrop.sites.inner import inner_sites as inner_sites
 from keras_bayesdrop.sites.inner import redirected as redirected
 from keras_bayesdrop.sites.inside import Loop as Loop

@@ -101,6 +101,14 @@ def redirected(
         yield
 
 
+def holds_time_distributed(layer: Any) -> bool:
+    """Whether Keras' own way through time has to be replaced in a layer."""
+    return any(
+        isinstance(each, keras.layers.TimeDistributed)
+        for each in _keras.all_layers(layer)
+    )
+
+
 def hand_made_site(layer: Any, path: str, functions: Sequence[str]) -> Site:
     """Returns the site of what a layer draws in its own code."""
     names = tuple(sorted(set(functions)))
@@ -161,7 +169,7 @@ def _owners(layer: Any, path: str) -> list[_Owner]:
             if not recurrent or not _has_foreign_cells(layer):
                 return
         if isinstance(layer, keras.layers.TimeDistributed):
-            yield _time_distributed(layer)
+            yield _time_distributed(layer, path)
         for child, inside in children(layer, path):
             yield from visit(child, inside)
 
@@ -288,17 +296,23 @@ def _has_foreign_cells(layer: Any) -> bool:
     )
 
 
-def _time_distributed(layer: Any) -> _Owner:
+def _time_distributed(layer: Any, path: str) -> _Owner:
     """Takes all steps at once, moved into the batch.
 
-    Keras loops over a time axis of known length, and maps over an open one in
-    parallel, with one mask for all steps. Here every step has noise of its
-    own, known length or not.
+    Keras loops over a time axis of known length. Over an open one it maps in
+    parallel, with one mask for all steps, and over as many steps as there are
+    rows (Keras 3.15). Here every step has noise of its own, known length or
+    not.
     """
+    inner = layer.layer
+    is_noisy = bool(inner_sites(inner, path)) or not is_known(inner)
 
     def loans(perturb: Perturb) -> list[Loan]:
+        original = original_of(layer, "call")
+
         def call(inputs: Any, training: Any = None, mask: Any = None) -> Any:
-            inner = layer.layer
+            if not is_noisy and inputs.shape[1] is not None:
+                return original(inputs, training=training, mask=mask)
             kwargs: dict[str, Any] = {}
             if _keras.accepts(inner, "training"):
                 kwargs["training"] = training
