@@ -34,7 +34,7 @@ def rows_mix(first_row: FirstRow, inputs: Any) -> bool | None:
 
     Returns:
         `None` if it could not be found out: all rows are the same, and no
-        others could be made.
+        others could be made; or outputs differ from one call to the next.
     """
     whole = keras.tree.map_structure(_few_rows, inputs)
     for replace in (_copied, _changed, _reversed):
@@ -83,7 +83,7 @@ def _same_inputs(one: Any, other: Any) -> bool:
     )
 
 
-def _differs(first_row: FirstRow, whole: Any, other: Any) -> bool:
+def _differs(first_row: FirstRow, whole: Any, other: Any) -> bool | None:
     before, after = (
         [np.asarray(x) for x in first_row(rows)] for rows in (whole, other)
     )
@@ -92,6 +92,8 @@ def _differs(first_row: FirstRow, whole: Any, other: Any) -> bool:
     again = [np.asarray(x) for x in first_row(whole)]
     if _all(_same_bits, before, again):
         return True
+    if not _all(_close, before, again):
+        return None  # Noise that is not ours: nothing can be told.
     return not _all(_close, before, after)
 
 

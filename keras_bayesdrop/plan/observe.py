@@ -17,6 +17,7 @@ Everything else is out of reach, and is said to be.
 """
 
 import dataclasses
+import re
 from collections.abc import Collection
 from collections.abc import Sequence
 from typing import Any
@@ -306,7 +307,13 @@ def _of_op(operation: Any, seen: Trace) -> list[str]:
 
 
 def first_line(error: Any) -> str:
-    """Returns the beginning of a message, for use in another."""
+    """Returns the beginning of a message, for use in another.
+
+    Keras puts what it was doing in front of a message, which it prints bold.
+    """
+    bold = re.search("\\x1b\\[1m(.*?)(\\n|\\x1b|$)", str(error))
+    if bold is not None:
+        return bold[1][:200]
     return (str(error).splitlines() or [""])[0][:200]
 
 
