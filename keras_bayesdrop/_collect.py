@@ -124,6 +124,7 @@ class Collector:
         assert self.state is not None
         moments = self.moments()
         _data.check_finite(moments.mean, "the outputs", numbers)
+        _data.check_finite(moments.variance, _data.SPREAD, numbers)
         count = np.full(len(numbers), int(self.state[0]))
         samples = np.concatenate(self.samples) if self.samples else None
         quantiles = None

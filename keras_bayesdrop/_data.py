@@ -13,6 +13,9 @@ from keras_bayesdrop import _keras
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 
+# For `check_finite`, where the mean is finite.
+SPREAD = "the variance of the outputs, which leaves the range of its type"
+
 _ROWS_NAMED = 8
 
 

@@ -71,6 +71,9 @@ class Predictive:
             axis) or `"binary"` (one probability per output).
         mean: Array `[rows, outputs]`.
         variance: Array `[rows, outputs]`, with `T - 1` in the denominator.
+            Of the type of `mean`, or float64 where that type does not hold
+            it (that of outputs near 1e25 is 1e50); `epistemic` and `total`
+            are of the same type.
         stats: How the prediction was made.
         samples: Array `[T, rows, outputs]`, or `None` if not kept.
         quantile_levels: Floats in `[0, 1]`: the quantiles that were asked for.
@@ -171,7 +174,7 @@ class Predictive:
     @property
     def std(self) -> Array:
         """Standard deviation over the samples, `sqrt(variance)`."""
-        return np.sqrt(self.variance)
+        return self._float(np.sqrt(self.variance))
 
     @property
     def mc_error(self) -> Array:
@@ -421,7 +424,7 @@ class Predictive:
         if self.task == "binary":
             return tfd.Bernoulli(probs=self.mean)
         if self.samples is None:
-            return tfd.Normal(self.mean, np.sqrt(self.total))
+            return tfd.Normal(self.mean, self._float(np.sqrt(self.total)))
         samples = np.moveaxis(self.samples, 0, -1)  # [rows, outputs, T]
         if self.noise_precision is None:
             return tfd.Empirical(samples)
