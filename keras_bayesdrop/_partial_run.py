@@ -197,8 +197,8 @@ class PartialRun(Run):
         samples = samples // 16 * 16 or 1 << (samples.bit_length() - 1)
         return Geometry(rows, samples)
 
-    def _collector(self, head: Head) -> Any:
-        return ConditionalCollector(head)
+    def _collector(self, output: int, first_row: int, number: int) -> Any:
+        return ConditionalCollector(self.heads[output])
 
     def _finished(self, outputs: list[tf.Tensor]) -> list[Any]:
         """Returns, per output, its moments given every sample."""

@@ -41,6 +41,7 @@ from keras_bayesdrop._predictive_checks import check_task
 from keras_bayesdrop._predictive_file import FORMAT
 from keras_bayesdrop._predictive_file import UNREADABLE
 from keras_bayesdrop._predictive_file import read_fields
+from keras_bayesdrop._sample_quantiles import quantiles_of
 from keras_bayesdrop._stats import EngineStep as EngineStep
 from keras_bayesdrop._stats import Stats as Stats
 from keras_bayesdrop._validate import check_positive_int
@@ -75,7 +76,8 @@ class Predictive:
             it (that of outputs near 1e25 is 1e50); `epistemic` and `total`
             are of the same type.
         stats: How the prediction was made.
-        samples: Array `[T, rows, outputs]`, or `None` if not kept.
+        samples: Array `[T, rows, outputs]`, or `None` if not kept. May be
+            memory-mapped, and is not read into memory as a whole then.
         quantile_levels: Floats in `[0, 1]`: the quantiles that were asked for.
         quantile_values: Array `[levels, rows, outputs]`, one per level.
         mean_entropy: Mean of the entropies of the samples, in nats. Without
@@ -216,7 +218,7 @@ class Predictive:
                 f"or a sequence of them. Received: q={q}"
             )
         if self.samples is not None:
-            return self._float(np.quantile(self.samples, levels, axis=0))
+            return self._float(quantiles_of(self.samples, levels))
         if not self.stats.sampled and self.task == "regression":
             return self._normal_quantile(levels)
         found = [self._stored_quantile(level) for level in levels.reshape(-1)]

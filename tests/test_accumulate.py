@@ -228,6 +228,18 @@ class MagnitudeTest(TestCase):
 
         check()
 
+    def test_blocks_that_do_not_vary_keep_what_was_there(self):
+        for size in (1e-25, 1e25):
+            samples = _drawn((60, 2, 2), std=size)
+            samples[20:] = samples[0]
+            moments = _accumulated(samples, (20, 40))
+            self.assertAllClose(
+                np.sqrt(moments.variance),
+                samples.astype(np.float64).std(axis=0, ddof=1),
+                rtol=1e-5,
+                atol=0,
+            )
+
     def test_range_of_float32_is_used_to_its_ends(self):
         top = np.finfo(np.float32).max
         samples = np.array([top, -top] * 20, np.float32).reshape(40, 1, 1)

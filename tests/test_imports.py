@@ -22,7 +22,8 @@ ROWS = (
     | {"_labels", "_mixture", "_sparse_source", "_stats", "_predictive_checks"}
     | {"_predictive_file", "_build_info", "_library", "_sample_weights"}
     | {"_residual_source", "_maximise", "_command", "_entropy", "_files"}
-    | {"_limits", "_elf"},
+    | {"_limits", "_elf"}
+    | {"_memory", "_output_files", "_sample_quantiles", "_samples"},
     {"noise", "priors", "weight_priors", "_scale_source"},
     {"_draws", "experimental", "layers", "losses", "regularizers"},
     {"sites"},
