@@ -9,10 +9,16 @@ keeps its digits in float32. Blocks are merged by Chan's formula:
 
 with `d` the difference of the block's mean and the mean so far, `n` the samples
 of the block and `N` those with it.
+
+Squares of finite float32 numbers may leave the range of float32: those of 1e25
+are infinite there, those of 1e-25 are zero. For numbers (not for probabilities)
+mean and m2 are kept in float64. They are computed in float32 wherever that
+holds them, and once more in float64 for the elements where it does not.
 """
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +27,11 @@ import tensorflow as tf
 
 State = tuple[tf.Tensor, ...]
 
+# Sums of squares within these are right in float32: no term has overflowed, and
+# terms that were flushed to zero (below 2^-126) are below their rounding.
+_SMALLEST_M2 = 2.0**-100
+_LARGEST_M2 = 2.0**120
+
 
 @dataclasses.dataclass(frozen=True)
 class Moments:
@@ -28,7 +39,8 @@ class Moments:
 
     Attributes:
         mean: Array [rows, ...].
-        variance: Array [rows, ...], unbiased.
+        variance: Array [rows, ...], unbiased. Of the type of the mean, or
+            float64 if that type does not hold it.
         mean_entropy: Array, for classes. Mean over samples of the entropy.
         vote_counts: Array, for classes. Samples in which a class was the
             likeliest.
@@ -51,7 +63,8 @@ def start(samples: tf.Tensor, task: str) -> State:
         task: `"regression"`, `"classification"` or `"binary"`.
 
     Returns:
-        Count, shift, mean, m2, and for classes: sum of entropies, votes.
+        Count, shift, mean and m2 (both float64 for numbers), and for classes:
+        sum of entropies, votes.
     """
     program, _ = _programs(len(samples.shape), samples.dtype, task)
     return tuple(program(samples))
@@ -84,6 +97,13 @@ def first_block(samples: tf.Tensor, task: str) -> list[tf.Tensor]:
     """Computes what `start` returns, for use inside a program."""
     shift = samples[:, 0]
     count, mean, m2 = _block(samples, shift)
+    if _is_widened(samples.dtype, task):
+        mean, m2 = _widened(
+            mean,
+            m2,
+            lambda: _moved(samples, shift),
+            lambda: _block(_wide(samples), _wide(shift))[1:],
+        )
     return [count, shift, mean, m2, *_class_sums(samples, task)]
 
 
@@ -91,16 +111,95 @@ def next_block(
     state: Sequence[tf.Tensor], samples: tf.Tensor, task: str
 ) -> list[tf.Tensor]:
     """Computes what `advance` returns, for use inside a program."""
-    count, shift, mean, m2, *sums = state
+    count, shift, old_mean, old_m2, *sums = state
+    dtype = samples.dtype
     block_count, block_mean, block_m2 = _block(samples, shift)
     total = count + block_count
-    delta = block_mean - mean
     share = block_count / total
-    mean += delta * share
-    m2 += block_m2 + delta * delta * (count * share)
+    mean, m2 = _merged(
+        tf.cast(old_mean, dtype),
+        tf.cast(old_m2, dtype),
+        block_mean,
+        block_m2,
+        share,
+        count,
+    )
+    if _is_widened(dtype, task):
+        mean, m2 = _widened(
+            mean,
+            m2,
+            lambda: _moved(samples, shift) | (old_mean != 0) | (old_m2 != 0),
+            lambda: _merged(
+                old_mean,
+                old_m2,
+                *_block(_wide(samples), _wide(shift))[1:],
+                _wide(block_count) / _wide(total),
+                _wide(count),
+            ),
+        )
     more = _class_sums(samples, task)
     sums = [a + b for a, b in zip(sums, more, strict=True)]
     return [total, shift, mean, m2, *sums]
+
+
+def _is_widened(dtype: tf.DType, task: str) -> bool:
+    """Whether the moments are kept in a wider type than the samples."""
+    return bool(dtype == tf.float32 and task == "regression")
+
+
+def _merged(
+    mean: tf.Tensor,
+    m2: tf.Tensor,
+    block_mean: tf.Tensor,
+    block_m2: tf.Tensor,
+    share: tf.Tensor,
+    count: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns mean and m2 with those of a block, by Chan's formula."""
+    delta = block_mean - mean
+    return (
+        mean + delta * share,
+        m2 + (block_m2 + delta * delta * (count * share)),
+    )
+
+
+def _widened(
+    mean: tf.Tensor,
+    m2: tf.Tensor,
+    vary: Callable[[], tf.Tensor],
+    compute: Callable[[], Sequence[tf.Tensor]],
+) -> Sequence[tf.Tensor]:
+    """Returns mean and m2 in float64, right for elements of any size.
+
+    Args:
+        mean: As computed in float32, [rows, ...].
+        m2: Likewise.
+        vary: Tells which elements have samples that differ.
+        compute: Computes mean and m2 in float64, for all elements.
+    """
+    # A comparison with NaN is false, so NaN is out of range.
+    in_range = (m2 >= _SMALLEST_M2) & (m2 <= _LARGEST_M2)
+    kept = [_wide(mean), _wide(m2)]
+
+    def choose() -> Any:
+        # Elements that do not vary have an m2 of zero, which is right.
+        wrong = ~in_range & vary()
+        return tf.cond(
+            tf.reduce_any(wrong),
+            lambda: [
+                tf.where(wrong, right, quick)
+                for right, quick in zip(compute(), kept, strict=True)
+            ],
+            lambda: kept,
+        )
+
+    made = tf.cond(tf.reduce_all(in_range), lambda: kept, choose)
+    return [tf.ensure_shape(x, mean.shape) for x in made]
+
+
+def _moved(samples: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    """Returns which elements differ from the shift in any sample."""
+    return tf.reduce_any(samples != shift[:, tf.newaxis], axis=1)
 
 
 def take(state: State, rows: Any) -> State:
@@ -114,11 +213,35 @@ def finish(state: State) -> Moments:
     count, shift, mean, m2, *sums = (np.asarray(part) for part in state)
     dtype = shift.dtype
     exact = shift.astype(np.float64) + mean
-    moments = (exact.astype(dtype), (m2 / (count - 1)).astype(dtype))
+    moments = (exact.astype(dtype), _variance(m2, count, dtype))
     if not sums:
         return Moments(*moments)
     entropies, votes = sums
     return Moments(*moments, (entropies / count).astype(dtype), votes)
+
+
+def fit_type(variance: Any, dtype: Any) -> Any:
+    """Returns float64 variances in a narrower type, if it holds them all."""
+    fits = _holds(variance, dtype)
+    return variance.astype(dtype) if fits.all() else variance
+
+
+def _variance(m2: Any, count: Any, dtype: Any) -> Any:
+    if m2.dtype == dtype:
+        return (m2 / (count - 1)).astype(dtype)
+    exact = m2 / (count.astype(np.float64) - 1)
+    fits = _holds(m2, dtype) & _holds(exact, dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = (m2.astype(dtype) / (count - 1)).astype(dtype)
+    return narrow if fits.all() else np.where(fits, narrow, exact)
+
+
+def _holds(values: Any, dtype: Any) -> Any:
+    """Returns which values a floating type holds with all of its digits."""
+    limits = np.finfo(dtype)
+    size = np.abs(values)
+    inside = (size >= limits.tiny) & (size <= limits.max)
+    return inside | (size == 0) | ~np.isfinite(values)
 
 
 def _block(
@@ -149,6 +272,10 @@ def _class_sums(samples: tf.Tensor, task: str) -> Sequence[tf.Tensor]:
         tf.reduce_sum(tf.cast(entropies, tf.float64), axis=1),
         tf.reduce_sum(ballots, axis=1),
     )
+
+
+def _wide(x: tf.Tensor) -> tf.Tensor:
+    return tf.cast(x, tf.float64)
 
 
 def _xlogx(x: tf.Tensor) -> tf.Tensor:

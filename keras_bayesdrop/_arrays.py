@@ -13,7 +13,10 @@ Float64Array = npt.NDArray[np.float64]
 
 
 def as_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    array = np.asarray(values)
+    # A memory-mapped array stays one, and knows its file.
+    array: npt.NDArray[Any] = (
+        values if isinstance(values, np.memmap) else np.asarray(values)
+    )
     if array.dtype.kind not in "fiub":
         raise BayesdropError(
             f"Invalid value for argument `{name}`. Expected an array of "

@@ -3,6 +3,8 @@
 
 import copy
 import dataclasses
+import math
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +13,15 @@ import tensorflow as tf
 
 from keras_bayesdrop import _accumulate
 from keras_bayesdrop import _data
+from keras_bayesdrop._sample_quantiles import quantiles_of
+from keras_bayesdrop._sketch import CAPACITY
 from keras_bayesdrop._sketch import QuantileSketch
 from keras_bayesdrop._tasks import Head
+
+# Of the sketches of a step, at least. Above the values that they hold, they
+# take half as much again for a moment, when the largest level is halved.
+SKETCH_BYTES = 128 << 20
+_VALUE_BYTES = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,14 +31,17 @@ class Collected:
     Attributes:
         moments: Arrays [rows, ...].
         num_samples: Samples of each row, [rows].
-        samples: Array [samples, rows, ...], if kept.
-        quantiles: Array [levels, rows, ...], if asked for.
+        samples: Array [samples, rows, ...], if kept here.
+        quantiles: Array [levels, rows, ...], if asked for; of a pass over
+            some of the outputs, [levels, rows, some of the outputs].
+        passes: Over the samples, that quantiles of all outputs take.
     """
 
     moments: _accumulate.Moments
     num_samples: Any
     samples: Any = None
     quantiles: Any = None
+    passes: int = 1
 
 
 def join(parts: Sequence[Collected], order: Any = None) -> Collected:
@@ -61,7 +73,40 @@ def join(parts: Sequence[Collected], order: Any = None) -> Collected:
         joined([part.num_samples for part in parts]),
         joined([part.samples for part in parts], 1),
         joined([part.quantiles for part in parts], 1),
+        max(part.passes for part in parts),
     )
+
+
+def join_passes(passes: Sequence[Collected]) -> Collected:
+    """Puts the quantiles of passes over some of the outputs together."""
+    first = passes[0]
+    parts = [each.quantiles for each in passes if each.quantiles is not None]
+    if len(parts) < 2:
+        return first
+    quantiles = np.concatenate(parts, axis=2)
+    shape = (len(quantiles), *first.moments.mean.shape)
+    return dataclasses.replace(first, quantiles=quantiles.reshape(shape))
+
+
+def sketch_elements(num_samples: int, budget: int, num_outputs: int) -> int:
+    """Returns how many elements of an output may have a sketch at once.
+
+    Args:
+        num_samples: Of each row.
+        budget: Bytes for the values of all sketches.
+        num_outputs: Of the model, which have sketches at the same time.
+    """
+    values = min(num_samples, CAPACITY)
+    return max(1, budget // (values * _VALUE_BYTES * num_outputs))
+
+
+def count_passes(num_rows: int, outputs: int, most_elements: int) -> int:
+    """Returns how many passes the quantiles of some rows take."""
+    return math.ceil(outputs / _outputs_at_once(num_rows, most_elements))
+
+
+def _outputs_at_once(num_rows: int, most_elements: int) -> int:
+    return max(1, most_elements // max(1, num_rows))
 
 
 class Collector:
@@ -71,6 +116,11 @@ class Collector:
         head: How the output is read.
         quantiles: Levels that were asked for, or `None`.
         keep_samples: Whether to keep the samples.
+        most_elements: Most elements that have a sketch at once. If there are
+            more, the samples are drawn again, in passes.
+        number: Of the pass.
+        write: Takes samples to be kept elsewhere, who makes their quantiles:
+            the number of the first, and an array [samples, rows, ...].
     """
 
     def __init__(
@@ -78,27 +128,59 @@ class Collector:
         head: Head,
         quantiles: tuple[float, ...] | None,
         keep_samples: bool,
+        most_elements: int | None = None,
+        number: int = 0,
+        write: Callable[[int, Any], None] | None = None,
     ) -> None:
         self.head = head
-        self.quantiles = quantiles
-        self.keep_samples = keep_samples
+        self.quantiles = quantiles if write is None else None
+        self.keep_samples = keep_samples and write is None
+        self.write = write
+        self.most_elements = most_elements
+        self.number = number
+        self.passes = 1
+        self.outputs: slice | None = None  # Those of the pass; `None`: all.
         self.state: _accumulate.State | None = None
         self.samples: list[Any] = []
         self.sketch = (
-            QuantileSketch() if quantiles and not keep_samples else None
+            QuantileSketch()
+            if self.quantiles and not self.keep_samples
+            else None
         )
 
     def add(self, outputs: tf.Tensor) -> None:
         """Takes a block [rows, samples, ...]."""
         values = self.head.probabilities(outputs)
+        drawn = 0
         if self.state is None:
             self.state = _accumulate.start(values, self.head.task)
+            self._choose_outputs(values.shape)
         else:
+            drawn = int(self.state[0])
             self.state = _accumulate.advance(self.state, values, self.head.task)
         if self.keep_samples:
             self.samples.append(np.swapaxes(values.numpy(), 0, 1))
+        if self.write is not None:
+            self.write(drawn, np.swapaxes(values.numpy(), 0, 1))
         if self.sketch is not None:
-            self.sketch.update(np.swapaxes(values.numpy(), 0, 1))
+            block = np.swapaxes(values.numpy(), 0, 1)
+            if self.outputs is not None:
+                block = _flat_outputs(block)[:, :, self.outputs]
+            self.sketch.update(block)
+
+    def _choose_outputs(self, shape: Sequence[int]) -> None:
+        """Chooses the outputs of this pass, when it is known how many are."""
+        if self.sketch is None or self.most_elements is None:
+            return
+        num_rows, _, *dims = shape
+        outputs = math.prod(dims)
+        self.passes = count_passes(num_rows, outputs, self.most_elements)
+        if self.number >= self.passes:
+            self.sketch = self.quantiles = None
+        elif self.passes > 1:
+            width = _outputs_at_once(num_rows, self.most_elements)
+            begin = self.number * width
+            self.outputs = slice(begin, min(begin + width, outputs))
 
     def moments(self) -> _accumulate.Moments:
         """Returns the moments of the samples so far."""
@@ -124,11 +206,21 @@ class Collector:
         assert self.state is not None
         moments = self.moments()
         _data.check_finite(moments.mean, "the outputs", numbers)
+        _data.check_finite(moments.variance, _data.SPREAD, numbers)
         count = np.full(len(numbers), int(self.state[0]))
         samples = np.concatenate(self.samples) if self.samples else None
         quantiles = None
         if self.quantiles is not None and self.sketch is not None:
             quantiles = self.sketch.quantile(self.quantiles)
         elif self.quantiles is not None:
-            quantiles = np.quantile(np.asarray(samples), self.quantiles, axis=0)
-        return Collected(moments, count, samples, quantiles)
+            quantiles = quantiles_of(np.asarray(samples), self.quantiles)
+        return Collected(moments, count, samples, quantiles, self.passes)
+
+
+def _flat_outputs(block: Any) -> Any:
+    """Returns [samples, rows, outputs] of [samples, rows, ...]."""
+    outputs = math.prod(block.shape[2:])
+    # Made of [rows, samples, ...]: that order, so that nothing is copied.
+    rows_first = np.swapaxes(block, 0, 1)
+    flat = rows_first.reshape(*rows_first.shape[:2], outputs)
+    return np.swapaxes(flat, 0, 1)

@@ -2,6 +2,7 @@
 """The rows of `x`: checked before use, handed out in bounded batches."""
 
 import dataclasses
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,9 @@ import tensorflow as tf
 from keras_bayesdrop import _keras
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
+
+# For `check_finite`, where the mean is finite.
+SPREAD = "the variance of the outputs, which leaves the range of its type"
 
 _ROWS_NAMED = 8
 
@@ -38,6 +42,7 @@ def count_rows(x: Any) -> int | None:
         raise BayesdropError(
             f"`x` is empty. Expected at least one row. Received: x={x!r}"
         )
+    check_types(x)
     if any(isinstance(x, (tf.RaggedTensor, tf.SparseTensor)) for x in leaves):
         raise BayesdropError(
             "`x` holds ragged or sparse tensors. Expected dense arrays "
@@ -52,6 +57,62 @@ def count_rows(x: Any) -> int | None:
             f"Received: shapes {[tuple(leaf.shape) for leaf in leaves]}"
         )
     return len(leaves[0])
+
+
+def check_types(x: Any) -> None:
+    """Raises for values that Keras cannot take, or not without a loss."""
+    for leaf in keras.tree.flatten(x):
+        if leaf is None or isinstance(leaf, (str, bytes, int, float, complex)):
+            raise BayesdropError(
+                f"`x` holds single Python values of type "
+                f"{type(leaf).__name__}, no arrays. Expected arrays "
+                "[rows, ...]: Keras takes a list for several inputs, not for "
+                f"rows. Received: {_short(x)}. Use np.asarray(x)."
+            )
+        dtype = _numpy_type(leaf)
+        if dtype is None:
+            continue
+        way_out = _WAYS_OUT.get("structured" if dtype.names else dtype.kind)
+        if dtype.kind == "f" and dtype.itemsize > 8:
+            way_out = "Use x.astype('float32')."
+        if way_out is not None:
+            raise BayesdropError(
+                f"`x` holds values of type {dtype}, which Keras does not "
+                "take. Expected an array of numbers of at most 64 bits. "
+                f"Received: {type(leaf).__name__} of type {dtype} and shape "
+                f"{tuple(leaf.shape)}. {way_out}"
+            )
+
+
+# What to do about arrays of some kinds of types.
+_WAYS_OUT = {
+    "M": "Use numbers, such as days: (x - start) / np.timedelta64(1, 'D').",
+    "m": "Use numbers, such as seconds: x / np.timedelta64(1, 's').",
+    "O": "Use np.asarray(x, 'float32') for numbers, np.stack(x) for arrays, "
+    "tf.constant(x) for strings.",
+    "U": "Keras refuses strings of NumPy in `predict` too; use tf.constant(x).",
+    "S": "Keras refuses strings of NumPy in `predict` too; use tf.constant(x).",
+    "structured": "Use a plain array of numbers for each input.",
+}
+_WAYS_OUT["T"] = _WAYS_OUT["U"]  # Strings of NumPy 2.
+
+
+def _numpy_type(leaf: Any) -> Any:
+    """Returns the NumPy type of an array; `None` for tensors and streams."""
+    if isinstance(leaf, np.ndarray):
+        return leaf.dtype
+    if type(leaf).__module__.partition(".")[0] == "pandas":
+        return np.asarray(leaf[:1]).dtype
+    return None
+
+
+def _short(x: Any) -> str:
+    """Describes a structure in few words."""
+    if isinstance(x, (list, tuple)):
+        return f"a {type(x).__name__} of {len(x)}"
+    if isinstance(x, dict):
+        return f"a dict with keys {sorted(map(str, x))[:_ROWS_NAMED]}"
+    return f"x={x!r:.40}"
 
 
 def check_arrays(x: Any) -> None:
@@ -106,6 +167,15 @@ def check_shapes(model: Any, inputs: Any) -> None:
     names = [spec.name for spec in wanted]
     if isinstance(inputs, dict) and set(inputs) >= set(names):
         leaves = [inputs[name] for name in names]
+    for leaf, spec in zip(leaves, wanted, strict=False):
+        dtype = _numpy_type(leaf) or getattr(leaf, "dtype", None)
+        if _is_complex(dtype) and not _is_complex(spec.dtype):
+            raise BayesdropError(
+                f"`x` is complex, and input `{spec.name}` of model "
+                f"`{model.name}` is not: Keras would drop the imaginary part. "
+                f"Expected type {spec.dtype}. Received: type {dtype}. Use "
+                "np.stack([x.real, x.imag], axis=-1), or np.abs(x)."
+            )
     fits = len(leaves) == len(wanted) and all(
         _fits(tuple(leaf.shape), tuple(spec.shape))
         for leaf, spec in zip(leaves, wanted, strict=True)
@@ -116,6 +186,10 @@ def check_shapes(model: Any, inputs: Any) -> None:
             f"shape(s) {[tuple(spec.shape) for spec in wanted]}. Received: "
             f"{[tuple(leaf.shape) for leaf in leaves]}"
         )
+
+
+def _is_complex(dtype: Any) -> bool:
+    return "complex" in str(dtype)
 
 
 def _fits(shape: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
@@ -169,6 +243,8 @@ def iterate(x: Any, batch_size: int, steps: int | None) -> Iterator[Batch]:
         Batches.
     """
     first_row = 0
+    if isinstance(x, types.GeneratorType):
+        x = _checked(x)
     for inputs in _keras.batches(x, batch_size or None, steps):
         inputs = keras.tree.map_structure(tf.convert_to_tensor, inputs)
         rows = int(keras.tree.flatten(inputs)[0].shape[0])
@@ -182,3 +258,11 @@ def iterate(x: Any, batch_size: int, steps: int | None) -> Iterator[Batch]:
                 )
             yield Batch(first_row + begin, part, end - begin)
         first_row += rows
+
+
+def _checked(batches: Iterator[Any]) -> Iterator[Any]:
+    """Passes batches of a generator on, after a look at their types."""
+    for batch in batches:
+        inputs, *_ = batch if isinstance(batch, tuple) else (batch,)
+        check_types(inputs)
+        yield batch

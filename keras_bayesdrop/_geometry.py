@@ -63,6 +63,14 @@ def rows_per_batch(
     return replicas * _auto_rows(_row_bytes(plan, plan.steps))
 
 
+def batch_bytes(plan: Plan, batch_size: int | None) -> int:
+    """Returns the bytes that a forward pass of a batch takes, if known.
+
+    Zero if they are not, or if the caller did not say how many rows.
+    """
+    return (batch_size or 0) * (_row_bytes(plan, plan.steps) or 0)
+
+
 def choose_geometry(
     plan: Plan,
     steps: Sequence[Step | ChainStep],

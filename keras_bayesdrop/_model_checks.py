@@ -3,13 +3,13 @@
 
 import warnings
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import keras
 
-from keras_bayesdrop._validate import check_int
 from keras_bayesdrop._validate import check_model
-from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop._validate import invalid
 from keras_bayesdrop.errors import BayesdropWarning
 from keras_bayesdrop.errors import HiddenNoiseError
 from keras_bayesdrop.errors import NothingToSampleError
@@ -23,18 +23,26 @@ from keras_bayesdrop.views import View
 from keras_bayesdrop.views import source_of
 
 _LAYERS_NAMED = 12
+_MOST_SAMPLES = 2**24
 
 
 def check_num_samples(num_samples: Any) -> int:
-    """Returns `num_samples` if a variance can be had of so many."""
-    count = check_int(num_samples, "num_samples", at_least=1)
-    if count == 1:
-        raise BayesdropError(
-            "The variance of a single sample is undefined. Expected "
-            "`num_samples` of at least 2 (for one function use "
-            "`sample_function`). Received: num_samples=1"
+    """Returns `num_samples` if a variance can be had of so many.
+
+    Samples are counted in float32, which holds whole numbers up to 2^24.
+    """
+    whole = isinstance(num_samples, Integral) and not isinstance(
+        num_samples, bool
+    )
+    if not whole or not 2 <= num_samples <= _MOST_SAMPLES:
+        raise invalid(
+            "num_samples",
+            num_samples,
+            f"an integer of at least 2 and at most {_MOST_SAMPLES} (the "
+            "variance of a single sample is undefined; for one function use "
+            "`sample_function`)",
         )
-    return count
+    return int(num_samples)
 
 
 def unwrap(

@@ -143,6 +143,9 @@ class MomentsRun:
                 _data.check_finite(
                     arrays[0], "the outputs", batch.first_row + begin
                 )
+                _data.check_finite(
+                    arrays[1], _data.SPREAD, batch.first_row + begin
+                )
                 parts.append(arrays)
             progress.step()
         self.num_rows += batch.num_rows

@@ -206,8 +206,8 @@ class PartialRun(Run):
         samples = samples // 16 * 16 or 1 << (samples.bit_length() - 1)
         return Geometry(rows, samples)
 
-    def _collector(self, head: Head) -> Any:
-        return ConditionalCollector(head)
+    def _collector(self, output: int, first_row: int, number: int) -> Any:
+        return ConditionalCollector(self.heads[output])
 
     def _finished(self, outputs: list[tf.Tensor]) -> list[Any]:
         """Returns, per output, its moments given every sample."""
@@ -318,14 +318,17 @@ class ConditionalCollector:
         means = _accumulate.finish(self.state)
         dtype = means.mean.dtype
         variance = self.variance / count + means.variance
-        entropy = None
-        if self.head.task != "regression":
-            entropy = (self.entropy / count).astype(dtype)
+        if self.head.task == "regression":
+            return _accumulate.Moments(
+                means.mean,
+                _accumulate.fit_type(variance, dtype),
+                sampled_variance=means.variance,
+            )
         return _accumulate.Moments(
             means.mean,
             variance.astype(dtype),
-            entropy,
-            sampled_variance=means.variance,
+            (self.entropy / count).astype(dtype),
+            sampled_variance=means.variance.astype(dtype),
         )
 
     def take(self, rows: Any) -> "ConditionalCollector":
@@ -347,6 +350,7 @@ class ConditionalCollector:
         assert self.state is not None
         moments = self.moments()
         _data.check_finite(moments.mean, "the outputs", numbers)
+        _data.check_finite(moments.variance, _data.SPREAD, numbers)
         return Collected(moments, np.full(len(numbers), int(self.state[0])))
 
 

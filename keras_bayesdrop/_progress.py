@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_bayesdrop._validate import invalid
 
@@ -28,12 +29,14 @@ class Progress:
     """
 
     def __init__(self, model: Any, callbacks: Any, verbose: Any) -> None:
-        if verbose not in ("auto", 0, 1, 2):
+        known = isinstance(verbose, (str, int)) or np.ndim(verbose) == 0
+        if not known or verbose not in ("auto", 0, 1, 2):
             raise invalid("verbose", verbose, "0, 1, 2 or 'auto'")
         self.verbose = 1 if verbose == "auto" else int(verbose)
         self._model = model
         self._callbacks = None
         if callbacks is not None:
+            _check_callbacks(callbacks)
             self._callbacks = (
                 callbacks
                 if isinstance(callbacks, keras.callbacks.CallbackList)
@@ -125,3 +128,16 @@ class Progress:
                 self._batch, {"outputs": outputs()}
             )
         self._batch += 1
+
+
+def _check_callbacks(callbacks: Any) -> None:
+    """Raises unless these are Keras callbacks."""
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        return
+    for callback in keras.tree.flatten(callbacks):
+        if not isinstance(callback, keras.callbacks.Callback):
+            raise invalid(
+                "callbacks",
+                callback,
+                "a `keras.callbacks.Callback` or a list of them",
+            )

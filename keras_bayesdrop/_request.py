@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a prediction was asked for."""
 
+import pathlib
 from dataclasses import dataclass
 
 from keras_bayesdrop._replicas import Replicas
@@ -17,7 +18,7 @@ class Request:
     shared: bool
     seed: int
     quantiles: tuple[float, ...] | None
-    return_samples: bool
+    return_samples: bool | pathlib.Path
     noise_precision: float | None
     tolerance: Tolerance | None = None
     first_row: int = 0
@@ -38,6 +39,12 @@ class Request:
         """The replicas, if they are of several processes."""
         several = self.replicas is not None and self.replicas.num_workers > 1
         return self.replicas if several else None
+
+    @property
+    def samples_path(self) -> pathlib.Path | None:
+        """The file for samples, if they are not to be kept in memory."""
+        kept = self.return_samples
+        return None if isinstance(kept, bool) else kept
 
     @property
     def samples_at_once(self) -> int:

@@ -21,8 +21,24 @@ import tensorflow as tf
 
 SAMPLES_PER_BLOCK = 16
 WORDS_PER_COUNTER = 4
+# The counters of later samples would be those of the next site.
+LAST_SAMPLE = SAMPLES_PER_BLOCK * 2**32 - 1
 _PHILOX = 1  # the `alg` argument of TensorFlow's stateless random ops
 _WORD_RANGE = 2**32
+
+
+def count_rows_with_counters(units: int) -> int:
+    """Returns how many rows have counters of their own at a site.
+
+    With more of them the low half of a counter would overflow:
+
+        (row * 16 + 15) * groups + groups - 1 < 2^64,  groups = ceil(units / 4)
+
+    Args:
+        units: Of the site.
+    """
+    groups = -(-units // WORDS_PER_COUNTER)
+    return int(2**64 // (SAMPLES_PER_BLOCK * groups))
 
 
 def rate_to_threshold(rate: float) -> int:

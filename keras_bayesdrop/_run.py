@@ -8,6 +8,7 @@ With a tolerance, rows whose mean is known well enough leave their tile, and the
 rest goes on with the next block of samples.
 """
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -23,19 +24,29 @@ import tensorflow as tf
 
 from keras_bayesdrop import _data
 from keras_bayesdrop import _dead
+from keras_bayesdrop._collect import SKETCH_BYTES
 from keras_bayesdrop._collect import Collected
 from keras_bayesdrop._collect import Collector
+from keras_bayesdrop._collect import count_passes
 from keras_bayesdrop._collect import join
+from keras_bayesdrop._collect import join_passes
+from keras_bayesdrop._collect import sketch_elements
 from keras_bayesdrop._geometry import Geometry
+from keras_bayesdrop._geometry import batch_bytes
 from keras_bayesdrop._geometry import choose_geometry
+from keras_bayesdrop._output_files import by_name
+from keras_bayesdrop._output_files import files_of
 from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._request import Request
+from keras_bayesdrop._rng import count_rows_with_counters
 from keras_bayesdrop._rng import seed_to_key
 from keras_bayesdrop._row_check import rows_mix
 from keras_bayesdrop._sampler import Sampler
 from keras_bayesdrop._sampler import found_out
 from keras_bayesdrop._sampler import sampler_for
 from keras_bayesdrop._sampler import say_once
+from keras_bayesdrop._samples import KeptSamples
+from keras_bayesdrop._samples import Size
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
 from keras_bayesdrop._tolerance import checkpoints
@@ -46,12 +57,17 @@ from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.engines import assign_steps
 from keras_bayesdrop.engines import choose_engine
+from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import BayesdropWarning
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import Stats
+
+# Bounds on the units of a noise site.
+_MOST_UNITS = 2**30
+_UNITS_PER_ELEMENT = 1024
 
 
 class Piece(NamedTuple):
@@ -115,6 +131,25 @@ class Run:
         self.largest_batch = 0
         # Kept to find out why nothing varies, if nothing does.
         self.first_rows: Piece | None = None
+        self.most_elements = sketch_elements(
+            request.num_samples,
+            max(SKETCH_BYTES, batch_bytes(plan, request.batch_size)),
+            len(self.heads),
+        )
+        self.warned = False
+        self.kept: KeptSamples | None = None
+        self.kept_quantiles: list[Any] = []
+        if request.return_samples and request.workers is None:
+            if all(value in plan.rows for value in plan.outputs):
+                self.kept = self._kept_samples()
+            elif request.samples_path is not None:
+                raise PlanError(
+                    "A file of samples needs outputs with one row for each "
+                    "of `x`. Expected return_samples=True, or a model with "
+                    "such outputs. Received: return_samples="
+                    f"'{request.samples_path}', outputs of shape "
+                    f"{[tuple(plan.specs[n].shape) for n in plan.outputs]}"
+                )
 
     def _check_one_at_a_time(self) -> None:
         """Says once per model that samples run one at a time."""
@@ -224,6 +259,61 @@ class Run:
             stacklevel=5,
         )
 
+    def _check_row_numbers(self, num_rows: int) -> None:
+        """Raises if rows up to this one have numbers without counters."""
+        if self.request.shared:
+            return
+        most = _numbered_rows(self.plan)
+        if self.request.first_row + num_rows > most:
+            raise BayesdropError(
+                "Invalid value for argument `first_row`. Expected first_row + "
+                f"rows of at most {most}: masks of later rows would repeat "
+                "those of others. Received: "
+                f"first_row={self.request.first_row}, {num_rows} rows"
+            )
+
+    def _kept_samples(self) -> KeptSamples:
+        path, paths = self.request.samples_path, None
+        if path is not None:
+            numbers = self.plan.pack(list(range(len(self.heads))))
+            names = by_name(self.model, numbers)
+            files = files_of(path, list(names))
+            places = {names[name]: file for name, file in files.items()}
+            paths = [places[number] for number in range(len(self.heads))]
+        sizes = []
+        for value in self.plan.outputs:
+            spec = self.plan.specs[value]
+            wide = tf.as_dtype(spec.dtype) == tf.float64
+            sizes.append(Size(self._known_outputs(value), 8 if wide else 4))
+        return KeptSamples(self.request.num_samples, sizes, paths)
+
+    def _known_outputs(self, value: int) -> int | None:
+        """Returns how many numbers a row of a value has, if that is known."""
+        dims = tuple(self.plan.specs[value].shape)[1:]
+        return None if None in dims else math.prod(dims)
+
+    def begin(self, num_rows: int | None, files: contextlib.ExitStack) -> None:
+        """Makes room for what is kept, or raises before anything is drawn.
+
+        Args:
+            num_rows: How many there will be, if that is known.
+            files: Holds files that are written while it is open.
+        """
+        if num_rows is not None:
+            self._check_row_numbers(num_rows)
+        if self.kept is None:
+            return
+        if num_rows is not None:
+            self.kept.reserve(num_rows)
+        self.kept.open(files)
+
+    def end(self) -> None:
+        """Ends what is kept, while its files are open."""
+        if self.kept is not None:
+            self.kept_quantiles = self.kept.close(
+                self.num_rows, self.request.quantiles
+            )
+
     def count_steps(
         self, num_rows: int, rows_per_batch: int, batches: int | None
     ) -> int:
@@ -242,10 +332,33 @@ class Run:
                 geometry = self._geometry(rows)
                 tiles = math.ceil(rows / geometry.tile_rows)
                 blocks = math.ceil(self.request.num_samples / geometry.samples)
-                total += count * tiles * blocks
+                passes = self._known_passes(geometry.tile_rows)
+                total += count * tiles * blocks * passes
         return total
 
+    @property
+    def _has_sketches(self) -> bool:
+        request = self.request
+        return request.quantiles is not None and not request.return_samples
+
+    def _known_passes(self, num_rows: int) -> int:
+        """Returns how often samples are drawn, as far as that is known."""
+        if not self._has_sketches:
+            return 1
+        return max(
+            count_passes(
+                num_rows, self._known_outputs(value) or 1, self.most_elements
+            )
+            for value in self.plan.outputs
+        )
+
     def _geometry(self, num_rows: int) -> Geometry:
+        if self._has_sketches and not self.plan.one_at_a_time:
+            # Fewer rows at once, so that their sketches fit.
+            most = max(
+                self._known_outputs(value) or 1 for value in self.plan.outputs
+            )
+            num_rows = min(num_rows, max(1, self.most_elements // most))
         return choose_geometry(
             self.plan,
             self.engine.steps(self.plan),
@@ -264,6 +377,9 @@ class Run:
             _data.check_shapes(self.model, batch.inputs)
             for leaf in keras.tree.flatten(batch.inputs):
                 _data.check_finite(leaf, "the inputs `x`", batch.first_row)
+        self._check_row_numbers(batch.first_row + batch.num_rows)
+        if self.kept is not None:
+            self.kept.reserve(batch.first_row + batch.num_rows)
         progress.begin_batch()
         workers = self.request.workers
         if workers is None or batch.num_rows < workers.num_workers:
@@ -342,15 +458,73 @@ class Run:
         geometry: Geometry,
         progress: Progress,
     ) -> list[Collected]:
-        """Draws the samples of some rows."""
+        """Draws the samples of some rows.
+
+        Quantiles of more outputs than there is memory for are made in passes
+        over the same samples: masks are counters.
+        """
+        stops: list[Any] = []
+        made = [
+            self._pass(cut, first_row, num_rows, geometry, progress, 0, stops)
+        ]
+        passes = max(each.passes for each in made[0])
+        if passes > 1:
+            self._warn_of_passes(passes)
+        for number in range(1, passes):
+            made.append(
+                self._pass(
+                    cut, first_row, num_rows, geometry, progress, number, stops
+                )
+            )
+        return [join_passes(each) for each in zip(*made, strict=True)]
+
+    def _warn_of_passes(self, passes: int) -> None:
+        if self.warned:
+            return
+        self.warned = True
+        warnings.warn(
+            "The quantiles of a row's outputs do not fit into the memory for "
+            f"them: all samples are drawn {passes} times, for a part of the "
+            "outputs each time. A larger `batch_size` gives more memory; "
+            "fewer samples than 1024 take less; return_samples='samples.npy' "
+            "draws samples once, and keeps them in a file.",
+            BayesdropWarning,
+            stacklevel=2,
+        )
+
+    def _pass(
+        self,
+        cut: Sequence[tf.Tensor | None],
+        first_row: int,
+        num_rows: int,
+        geometry: Geometry,
+        progress: Progress,
+        number: int,
+        stops: list[Any],
+    ) -> list[Collected]:
+        """Draws the samples of some rows once.
+
+        Args:
+            cut: What the prefix made of them.
+            first_row: Number of the first.
+            num_rows: How many there are.
+            geometry: Rows and samples of a step.
+            progress: Is told of each step.
+            number: Of the pass. The first one decides when rows stop.
+            stops: Which rows stop at each checkpoint, added by the first pass
+                and read by the others.
+        """
         request = self.request
-        collectors = [self._collector(head) for head in self.heads]
+        collectors = [
+            self._collector(output, first_row, number)
+            for output in range(len(self.heads))
+        ]
         parts: list[list[Collected]] = [[] for _ in self.heads]
         rows = np.arange(num_rows)
         stopped = []
         drawn = 0
-        for until in checkpoints(
-            request.num_samples, request.tolerance is not None
+        for step, until in enumerate(
+            checkpoints(request.num_samples, request.tolerance is not None)
         ):
             pieces = self._pieces(cut, num_rows, rows)
             if len(rows) < num_rows:
@@ -366,7 +540,9 @@ class Run:
                     collector.add(output)
                 progress.step()
             drawn = until
-            done = self._done(collectors, drawn, len(rows))
+            if not number:
+                stops.append(self._done(collectors, drawn, len(rows)))
+            done = stops[step]
             if not done.any():
                 continue
             leave, stay = np.flatnonzero(done), np.flatnonzero(~done)
@@ -463,6 +639,9 @@ class Run:
         first_row: int,
     ) -> list[tf.Tensor]:
         """Draws some samples of a piece, on the devices of this process."""
+        number = 0
+        if not self.request.shared:
+            number = self.request.first_row + first_row + piece.begin
         sampler, engine = self._sampler(piece.num_rows, count)
         return sampler.suffix(
             self.plan,
@@ -472,9 +651,7 @@ class Run:
             self.key,
             tf.constant(first, tf.int64),
             tf.constant(count, tf.int32),
-            tf.constant(
-                self.request.first_row + first_row + piece.begin, tf.int64
-            ),
+            tf.constant(number, tf.int64),
             tf.constant(piece.num_rows, tf.int32),
         )
 
@@ -505,9 +682,22 @@ class Run:
             )
         return done
 
-    def _collector(self, head: Head) -> Any:
-        request = self.request
-        return Collector(head, request.quantiles, request.return_samples)
+    def _collector(self, output: int, first_row: int, number: int) -> Any:
+        request, write = self.request, None
+        if self.kept is not None:
+            kept = self.kept.outputs[output]
+
+            def write(first_sample: int, block: Any) -> None:
+                kept.write(first_sample, first_row, block)
+
+        return Collector(
+            self.heads[output],
+            request.quantiles,
+            bool(request.return_samples),
+            self.most_elements,
+            number,
+            write,
+        )
 
     def _finished(self, outputs: list[tf.Tensor]) -> list[Any]:
         """Returns, per output of the model, what a collector takes."""
@@ -519,6 +709,18 @@ class Run:
         collected = [join(parts) for parts in self.collected]
         if not any(each.moments.variance.any() for each in collected):
             self._warn_of_dead_network()
+        if self.kept is not None:
+            collected = [
+                dataclasses.replace(
+                    each, samples=samples.array(), quantiles=quantiles
+                )
+                for each, samples, quantiles in zip(
+                    collected,
+                    self.kept.outputs,
+                    self.kept_quantiles,
+                    strict=True,
+                )
+            ]
         stats = Stats(
             num_samples=request.num_samples,
             num_rows=self.num_rows,
@@ -614,6 +816,20 @@ def _ratio(whole: Any, part: Any) -> float:
     """Returns a ratio of means; infinite if nothing is left."""
     above, below = (float(np.mean(x, dtype=np.float64)) for x in (whole, part))
     return above / below if below else math.inf
+
+
+def _numbered_rows(plan: Plan) -> int:
+    """Returns how many rows are sure to have masks of their own.
+
+    That depends on the units of the largest noise site. None has 2^30 (64 GB
+    of noise a row), nor a thousand times those of the largest value.
+    """
+    units = _MOST_UNITS
+    sizes = [tuple(spec.shape)[1:] for spec in plan.specs]
+    if not plan.entries and not any(None in dims for dims in sizes):
+        largest = max(math.prod(dims) for dims in sizes)
+        units = min(units, _UNITS_PER_ELEMENT * largest)
+    return count_rows_with_counters(units)
 
 
 def _blocks(first: int, until: int, size: int) -> Iterator[tuple[int, int]]:

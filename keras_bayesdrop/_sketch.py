@@ -6,6 +6,8 @@ make memory grow with their number. A sketch keeps a bounded number of values
 per element instead, and says how far the rank of its answers can be off.
 """
 
+import math
+from collections.abc import Iterator
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,9 +26,12 @@ _DECAY = 0.8
 # Few enough that no level structure can fill them with one value each.
 _MIN_CAPACITY = 32
 
-# Elements are queried in pieces of about this many stored values, so that the
-# temporary arrays of a query stay small (a few MB).
-_QUERY_VALUES = 2**18
+# Elements are sorted and queried in pieces of about this many stored values, so
+# that temporary arrays stay small (a few MB).
+_PIECE_VALUES = 2**18
+
+# Values kept per element, float32.
+CAPACITY = 1024
 
 
 class QuantileSketch:
@@ -64,7 +69,7 @@ class QuantileSketch:
         - [Karnin, Lang and Liberty, 2016](https://arxiv.org/abs/1603.05346).
     """
 
-    def __init__(self, capacity: int = 1024) -> None:
+    def __init__(self, capacity: int = CAPACITY) -> None:
         if capacity < _MIN_CAPACITY:
             raise BayesdropError(
                 "Invalid value for argument `capacity`. Expected an int of at "
@@ -138,7 +143,8 @@ class QuantileSketch:
         taken = QuantileSketch(self.capacity)
         taken._count = self._count
         taken._levels = [
-            [block[:, index] for block in level] for level in self._levels
+            [np.take(block, index, axis=1) for block in level]
+            for level in self._levels
         ]
         taken._compactions = list(self._compactions)
         taken._shape = (len(index), *self._shape[1:])
@@ -168,11 +174,17 @@ class QuantileSketch:
                 "Cannot take a quantile of an empty sketch. Expected at least "
                 "one sample, given to `update`. Received: none."
             )
-        if not any(self._compactions):
-            stored = np.concatenate(self._levels[0])
-            return np.quantile(stored, levels, axis=0).astype(np.float32)
         flat = levels.reshape(-1)
-        result = self._weighted_quantiles(flat)
+        if any(self._compactions):
+            result = self._weighted_quantiles(flat)
+        else:
+            result = np.concatenate(
+                [
+                    np.quantile(piece, flat, axis=0).astype(np.float32)
+                    for _, piece in _pieces(self._levels[0])
+                ],
+                axis=1,
+            )
         return result.reshape(levels.shape + self._shape)
 
     def _check_block(self, values: Float32Array) -> None:
@@ -202,15 +214,19 @@ class QuantileSketch:
             (h for h, size in enumerate(sizes) if size > 1),
             key=lambda h: sizes[h] / _DECAY ** (top - h),
         )
-        values = np.concatenate(self._levels[level])
+        blocks = [block for block in self._levels[level] if len(block)]
         # A value left over is the newest, not an extreme: that has no bias.
-        even = len(values) // 2 * 2
+        even = sizes[level] // 2 * 2
+        rest = blocks[-1][len(blocks[-1]) - sizes[level] + even :].copy()
         first = self._compactions[level] % 2
-        kept = np.sort(values[:even], axis=0)[first::2].copy()
+        kept = np.empty((even // 2, *blocks[0].shape[1:]), np.float32)
+        flat = kept.reshape(len(kept), math.prod(kept.shape[1:]))
+        for columns, piece in _pieces(blocks):
+            flat[:, columns] = np.sort(piece[:even], axis=0)[first::2]
         if level == top:
             self._levels.append([])
             self._compactions.append(0)
-        self._levels[level] = [values[even:].copy()]
+        self._levels[level] = [rest]
         self._levels[level + 1].append(kept)
         self._compactions[level] += 1
 
@@ -221,22 +237,17 @@ class QuantileSketch:
         places in a row and is taken to stand in their middle. The smallest
         and the largest sample stand at the ends, where they are known.
         """
-        values = np.concatenate(
-            [block for level in self._levels for block in level]
-        )  # [values, ...]
-        values = values.reshape(len(values), -1)
+        blocks = [block for level in self._levels for block in level]
         weights = np.repeat(2 ** np.arange(len(self._levels)), self._sizes())
         lowest = self._minimum.reshape(1, -1)
         highest = self._maximum.reshape(1, -1)
         last = self._count - 1
-        result = np.empty((len(q), values.shape[1]), np.float32)
-        width = max(1, _QUERY_VALUES // len(values))
-        for start in range(0, values.shape[1], width):
-            part = slice(start, start + width)
-            order = np.argsort(values[:, part], axis=0)
+        result = np.empty((len(q), lowest.size), np.float32)
+        for part, values in _pieces(blocks):  # [values, some elements]
+            order = np.argsort(values, axis=0)
             ranked = weights[order]
             middle = np.cumsum(ranked, axis=0) - (ranked + 1) / 2
-            ordered = np.take_along_axis(values[:, part], order, axis=0)
+            ordered = np.take_along_axis(values, order, axis=0)
             result[:, part] = _interpolate(
                 np.pad(middle, ((1, 1), (0, 0)), constant_values=(0, last)),
                 np.concatenate([lowest[:, part], ordered, highest[:, part]]),
@@ -245,6 +256,22 @@ class QuantileSketch:
         # A value of weight 1 may stand at the last place, before the largest.
         result[q == 1] = highest
         return result
+
+
+def _pieces(
+    blocks: Sequence[Float32Array],
+) -> Iterator[tuple[slice, Float32Array]]:
+    """Yields some elements at a time of blocks [values, ...], joined.
+
+    Yields:
+        Which elements, and their values [values of all blocks, elements].
+    """
+    elements = math.prod(blocks[0].shape[1:])
+    flat = [block.reshape(len(block), elements) for block in blocks]
+    width = max(1, _PIECE_VALUES // max(1, sum(map(len, flat))))
+    for start in range(0, max(elements, 1), width):
+        columns = slice(start, start + width)
+        yield columns, np.concatenate([block[:, columns] for block in flat])
 
 
 def _interpolate(

@@ -7,6 +7,8 @@ expected, what was received.
 """
 
 import math
+import os
+import pathlib
 from collections.abc import Collection
 from collections.abc import Iterable
 from numbers import Integral
@@ -74,13 +76,38 @@ def check_positive_int(value: Any, name: str) -> int:
     return int(value)
 
 
-def check_int(value: Any, name: str, at_least: int | None = None) -> int:
-    """Returns `value` as an int if it is whole, and large enough."""
+def check_int(
+    value: Any,
+    name: str,
+    at_least: int | None = None,
+    at_most: int | None = None,
+) -> int:
+    """Returns `value` as an int if it is whole, and within the bounds."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not whole or (at_least is not None and value < at_least):
+    if (
+        not whole
+        or (at_least is not None and value < at_least)
+        or (at_most is not None and value > at_most)
+    ):
         bound = "" if at_least is None else f" of at least {at_least}"
+        if at_most is not None:
+            bound += f" and at most {at_most}"
         raise invalid(name, value, f"an integer{bound}")
     return int(value)
+
+
+def check_return_samples(value: Any) -> bool | pathlib.Path:
+    """Returns whether to keep samples, or the file to keep them in."""
+    # `np.bool_` is no `bool`, and an int is no answer to whether.
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    expected = "a bool, or the path of a `.npy` file in a folder that exists"
+    if not isinstance(value, (str, os.PathLike)):
+        raise invalid("return_samples", value, expected)
+    path = pathlib.Path(os.fsdecode(value))
+    if path.suffix != ".npy" or path.is_dir() or not path.parent.is_dir():
+        raise invalid("return_samples", os.fspath(value), expected)
+    return path
 
 
 def check_model(model: Any) -> None:

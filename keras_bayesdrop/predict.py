@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one call: samples of a model's predictions, reduced to a `Predictive`."""
 
+import contextlib
 import dataclasses
 import math
+import os
 import random
 import time
 import warnings
@@ -34,6 +36,8 @@ from keras_bayesdrop._validate import check_levels
 from keras_bayesdrop._validate import check_not_negative
 from keras_bayesdrop._validate import check_positive
 from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._validate import check_return_samples
+from keras_bayesdrop._validate import invalid
 from keras_bayesdrop._workers import agree
 from keras_bayesdrop.engines.select import ENGINES
 from keras_bayesdrop.errors import BayesdropError
@@ -46,6 +50,8 @@ from keras_bayesdrop.views import MASKS
 
 METHODS = ("sampling", "moments", "rao_blackwell")
 FALLBACKS = ("sampling",)
+# The square of a smaller one is zero in float64.
+_SMALLEST_TOLERANCE = 1e-150
 
 
 def predict_with_uncertainty(
@@ -60,7 +66,7 @@ def predict_with_uncertainty(
     task: Any = "auto",
     from_logits: bool | None = None,
     quantiles: Sequence[float] | None = None,
-    return_samples: bool = False,
+    return_samples: bool | str | os.PathLike[str] = False,
     layers: LayerSelection = None,
     engine: str = "auto",
     noise_precision: float | None = None,
@@ -96,8 +102,8 @@ def predict_with_uncertainty(
         model: A built Keras model.
         x: Whatever `model.predict` takes: arrays, lists and dicts of arrays,
             a `tf.data.Dataset`, a `PyDataset`, a generator.
-        num_samples: Number `T` of samples, at least 2. With a tolerance the
-            most that a row may take.
+        num_samples: Number `T` of samples, from 2 to 2^24. With a tolerance
+            the most that a row may take.
         batch_size: Bounds the memory: no more is used than a forward pass of
             `batch_size` rows takes, whatever `num_samples` and the number of
             rows. By default chosen by the size of the model. Results do not
@@ -128,7 +134,15 @@ def predict_with_uncertainty(
         from_logits: Whether the outputs lack their softmax or sigmoid. By
             default taken from the compiled loss.
         quantiles: Levels in `[0, 1]` to estimate without keeping samples.
-        return_samples: Whether to keep all samples, `[T, rows, ...]`.
+            Exact up to 1024 samples; beyond from sketches, which take 128 MB
+            at most, or what `batch_size` rows take. If those of one row do
+            not fit, samples are drawn several times (a warning says so).
+        return_samples: Whether to keep all samples, `[T, rows, ...]`. Refused
+            if they do not fit into memory. Or the path of a `.npy` file to
+            write them to: `samples` of the result is that file, mapped into
+            memory. With several outputs a file for each,
+            `samples.<name>.npy` for `samples.npy`. Not with a tolerance, nor
+            with several workers.
         layers: Which noise sites are active: a name or path, a regular
             expression, a predicate of the layer, or a sequence of these. All
             by default.
@@ -167,6 +181,8 @@ def predict_with_uncertainty(
             which `x` is a part. With independent masks a row has the noise of
             its number, so that parts predicted apart, with the same seed, are
             what the whole would be. Shared masks are the same for all rows.
+            Masks are numbered for 2^32 rows at least, and for more if the
+            model is small; what is beyond is refused.
         allow_hidden_noise: Bool. Noise that cannot be sampled (drawn by
             TensorFlow or NumPy in the code of a layer, or only in a training
             mode that changes more than the noise) is an error that names the
@@ -195,12 +211,12 @@ def predict_with_uncertainty(
         shared=check_choice(masks, "masks", MASKS) == "shared",
         seed=_seed(seed),
         quantiles=check_levels(quantiles, "quantiles"),
-        return_samples=bool(return_samples),
+        return_samples=check_return_samples(return_samples),
         noise_precision=None
         if noise_precision is None
         else check_positive(noise_precision, "noise_precision"),
         tolerance=_tolerance(tolerance, absolute_tolerance),
-        first_row=check_int(first_row, "first_row", at_least=0),
+        first_row=check_int(first_row, "first_row", 0, 2**63 - 1),
     )
     check_choice(method, "method", METHODS)
     if covariance is not None:
@@ -286,14 +302,21 @@ def predict_with_uncertainty(
         replicas = request.num_replicas if isinstance(run, Run) else 1
         rows = rows_per_batch(run.plan, request.batch_size, replicas)
         progress.expect(run.count_steps(num_rows, rows, steps))
-    with progress:
+    with contextlib.ExitStack() as files, progress:
+        if isinstance(run, Run) and num_rows is not None:
+            most = num_rows if steps is None else steps * rows
+            run.begin(min(num_rows, most), files)
         for batch in _data.iterate(x, rows, steps):
             if run is None:
                 _data.check_shapes(model, batch.inputs)
                 run = start(batch.inputs, batch.inputs)
+                if isinstance(run, Run):
+                    run.begin(None, files)
             run.add(batch, progress, checked=num_rows is not None)
             if progress.stopped:
                 break
+        if isinstance(run, Run):
+            run.end()
     if run is None:
         raise BayesdropError(
             "`x` is empty. Expected at least one row. Received: a stream "
@@ -315,6 +338,13 @@ def _with_replicas(
     request = dataclasses.replace(request, replicas=replicas_of(model))
     if request.workers is None:
         return request
+    if request.samples_path is not None:
+        raise BayesdropError(
+            "Workers of a strategy cannot write samples to one file. Expected "
+            "return_samples=True or False with several workers. Received: "
+            f"return_samples={str(request.samples_path)!r}, "
+            f"{request.workers.num_workers} workers"
+        )
     asked = {
         **{
             field.name: repr(getattr(request, field.name))
@@ -368,16 +398,25 @@ def _tolerance(
         if absolute is None
         else check_not_negative(absolute, "absolute_tolerance"),
     )
+    if 0 < given.relative < _SMALLEST_TOLERANCE:
+        raise invalid(
+            "tolerance",
+            relative,
+            f"0, `None`, or a float of at least {_SMALLEST_TOLERANCE:g}: "
+            "a row takes up to 1 / tolerance**2 samples",
+        )
     return given if given.relative or given.absolute else None
 
 
 def _check_same_samples(request: Request) -> None:
     if request.tolerance is not None and request.return_samples:
+        path = request.samples_path
+        kept = True if path is None else repr(str(path))
         raise BayesdropError(
             "`return_samples` needs as many samples for every row, and with a "
             "tolerance rows differ. Expected return_samples=False, or "
             "tolerance=None and absolute_tolerance=None (`quantiles` works "
-            "with both). Received: return_samples=True, "
+            f"with both). Received: return_samples={kept}, "
             f"tolerance={request.tolerance.relative}, "
             f"absolute_tolerance={request.tolerance.absolute}"
         )
@@ -393,7 +432,7 @@ def _warn_if_not_adaptive(run: Run) -> None:
         or all(head.task != "regression" for head in run.heads)
     ):
         return
-    every = math.ceil(1 / tolerance.relative**2)
+    every = f"{math.ceil(1 / tolerance.relative**2):.7g}"
     warnings.warn(
         "A relative `tolerance` of a regression without `noise_precision` "
         f"takes as many samples for every row: 1 / tolerance**2 = {every}, or "

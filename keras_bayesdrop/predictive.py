@@ -41,6 +41,7 @@ from keras_bayesdrop._predictive_checks import check_task
 from keras_bayesdrop._predictive_file import FORMAT
 from keras_bayesdrop._predictive_file import UNREADABLE
 from keras_bayesdrop._predictive_file import read_fields
+from keras_bayesdrop._sample_quantiles import quantiles_of
 from keras_bayesdrop._stats import EngineStep as EngineStep
 from keras_bayesdrop._stats import Stats as Stats
 from keras_bayesdrop._validate import check_positive_int
@@ -71,8 +72,12 @@ class Predictive:
             axis) or `"binary"` (one probability per output).
         mean: Array `[rows, outputs]`.
         variance: Array `[rows, outputs]`, with `T - 1` in the denominator.
+            Of the type of `mean`, or float64 where that type does not hold
+            it (that of outputs near 1e25 is 1e50); `epistemic` and `total`
+            are of the same type.
         stats: How the prediction was made.
-        samples: Array `[T, rows, outputs]`, or `None` if not kept.
+        samples: Array `[T, rows, outputs]`, or `None` if not kept. May be
+            memory-mapped, and is not read into memory as a whole then.
         quantile_levels: Floats in `[0, 1]`: the quantiles that were asked for.
         quantile_values: Array `[levels, rows, outputs]`, one per level.
         mean_entropy: Mean of the entropies of the samples, in nats. Without
@@ -171,7 +176,7 @@ class Predictive:
     @property
     def std(self) -> Array:
         """Standard deviation over the samples, `sqrt(variance)`."""
-        return np.sqrt(self.variance)
+        return self._float(np.sqrt(self.variance))
 
     @property
     def mc_error(self) -> Array:
@@ -213,7 +218,7 @@ class Predictive:
                 f"or a sequence of them. Received: q={q}"
             )
         if self.samples is not None:
-            return self._float(np.quantile(self.samples, levels, axis=0))
+            return self._float(quantiles_of(self.samples, levels))
         if not self.stats.sampled and self.task == "regression":
             return self._normal_quantile(levels)
         found = [self._stored_quantile(level) for level in levels.reshape(-1)]
@@ -421,7 +426,7 @@ class Predictive:
         if self.task == "binary":
             return tfd.Bernoulli(probs=self.mean)
         if self.samples is None:
-            return tfd.Normal(self.mean, np.sqrt(self.total))
+            return tfd.Normal(self.mean, self._float(np.sqrt(self.total)))
         samples = np.moveaxis(self.samples, 0, -1)  # [rows, outputs, T]
         if self.noise_precision is None:
             return tfd.Empirical(samples)

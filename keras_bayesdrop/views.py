@@ -19,6 +19,7 @@ from keras_bayesdrop import _keras
 from keras_bayesdrop._draws import Draws
 from keras_bayesdrop._export import export
 from keras_bayesdrop._fingerprint import version_of
+from keras_bayesdrop._rng import LAST_SAMPLE
 from keras_bayesdrop._rng import seed_to_key
 from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import check_int
@@ -186,7 +187,7 @@ class SampleFunction(View):
     ) -> None:
         super().__init__(source, layers, name, **kwargs)
         self.seed = check_int(seed, "seed")
-        self.sample = check_int(sample, "sample", at_least=0)
+        self.sample = check_int(sample, "sample", 0, LAST_SAMPLE)
 
     def _draws(self, num_rows: tf.Tensor) -> Draws:
         return Draws(

@@ -137,3 +137,123 @@ class ClassSumsTest(TestCase):
         self.assertAllClose(moments.mean_entropy[:, 0], entropy.mean(axis=0))
         # A half counts for the class 1.
         self.assertAllEqual(moments.vote_counts[:, 0], [1, 2])
+
+
+def _plain_float32(samples, cuts):
+    """Mean and variance by the formulas alone, all of it in float32."""
+    shift = samples[0]
+    count = mean = m2 = None
+    for block in np.split(samples, cuts):
+        rows = tf.constant(np.swapaxes(block, 0, 1))
+        deviations = rows - tf.constant(shift)[:, tf.newaxis]
+        number = tf.constant(len(block), tf.float32)
+        block_mean = tf.reduce_mean(deviations, axis=1)
+        centred = deviations - block_mean[:, tf.newaxis]
+        block_m2 = tf.reduce_sum(centred * centred, axis=1)
+        if count is None:
+            count, mean, m2 = number, block_mean, block_m2
+            continue
+        total = count + number
+        delta, share = block_mean - mean, number / total
+        mean += delta * share
+        m2 += block_m2 + delta * delta * (count * share)
+        count = total
+    exact = shift.astype(np.float64) + mean.numpy()
+    return exact.astype(np.float32), m2.numpy() / (count.numpy() - 1)
+
+
+class MagnitudeTest(TestCase):
+    """Finite samples have a finite spread, and none is flushed to zero."""
+
+    def test_ordinary_numbers_are_computed_in_float32(self):
+        for std in (1e-9, 1e-3, 1.0, 1e4, 1e12):
+            samples = _drawn((100, 4, 3), mean=std, std=std)
+            samples[:, 1, 0] = samples[0, 1, 0]  # One that does not vary.
+            samples[:, 2, 2] = np.abs(samples[:, 2, 2])
+            for cuts in ((), (1,), range(16, 100, 16)):
+                mean, variance = _plain_float32(samples, cuts)
+                moments = _accumulated(samples, cuts)
+                self.assertEqual(moments.variance.dtype, np.float32)
+                self.assertAllEqual(moments.mean, mean)
+                self.assertAllEqual(moments.variance, variance)
+
+    def test_an_element_does_not_change_others(self):
+        samples = _drawn((50, 3, 4))
+        cuts = range(8, 50, 8)
+        alone = _accumulated(samples, cuts)
+        samples[:, 1, 2] *= np.float32(1e25)
+        samples[:, 2, 0] *= np.float32(1e-25)
+        moments = _accumulated(samples, cuts)
+        others = np.ones((3, 4), bool)
+        others[1, 2] = others[2, 0] = False
+        self.assertAllEqual(moments.mean[others], alone.mean[others])
+        self.assertAllEqual(moments.variance[others], alone.variance[others])
+        self.assertAllClose(
+            moments.variance[~others],
+            alone.variance[~others] * [1e50, 1e-50],
+            rtol=1e-5,
+        )
+
+    def test_of_all_magnitudes_against_float64(self):
+        @hypothesis.given(
+            mean=st.floats(-30, 30),
+            ratio=st.floats(-3, 3),
+            later=st.floats(-30, 30),
+            seed=st.integers(0, 2**32 - 1),
+            cuts=st.sets(st.integers(1, 39)),
+        )
+        @hypothesis.settings(max_examples=200, deadline=None)
+        def check(mean, ratio, later, seed, cuts):
+            rng = np.random.default_rng(seed)
+            # Spreads from 1e-30 to 1e30, in the last element of another size
+            # from the middle of the samples on.
+            std = 10.0 ** np.clip(mean + ratio, -30, 30)
+            draws = rng.normal(size=(40, 2, 3))
+            samples = 10.0**mean * rng.choice([-1, 1]) + std * draws
+            samples[20:, 1, 2] = 10.0**later * draws[20:, 1, 2]
+            samples[:, 0, 1] = samples[0, 0, 1]
+            samples = samples.astype(np.float32)
+            exact = samples.astype(np.float64)
+            moments = _accumulated(samples, sorted(cuts))
+            wanted = exact.std(axis=0, ddof=1)
+            spread = np.sqrt(moments.variance.astype(np.float64))
+            self.assertAllClose(spread, wanted, rtol=2e-5, atol=0)
+            self.assertAllClose(
+                moments.mean,
+                exact.mean(axis=0),
+                rtol=1e-6,
+                atol=1e-6 * np.max(wanted),
+            )
+            self.assertEqual(moments.variance[0, 1], 0)
+
+        check()
+
+    def test_blocks_that_do_not_vary_keep_what_was_there(self):
+        for size in (1e-25, 1e25):
+            samples = _drawn((60, 2, 2), std=size)
+            samples[20:] = samples[0]
+            moments = _accumulated(samples, (20, 40))
+            self.assertAllClose(
+                np.sqrt(moments.variance),
+                samples.astype(np.float64).std(axis=0, ddof=1),
+                rtol=1e-5,
+                atol=0,
+            )
+
+    def test_range_of_float32_is_used_to_its_ends(self):
+        top = np.finfo(np.float32).max
+        samples = np.array([top, -top] * 20, np.float32).reshape(40, 1, 1)
+        moments = _accumulated(samples, (1, 16))
+        self.assertAllClose(
+            np.sqrt(moments.variance),
+            samples.astype(np.float64).std(axis=0, ddof=1),
+            rtol=1e-6,
+        )
+        self.assertEqual(moments.mean[0, 0], 0)
+
+    def test_probabilities_stay_in_float32(self):
+        samples = np.full((20, 1, 2), 1e-25, np.float32)
+        samples[::2] = 2e-25
+        samples[..., 1] = 1 - samples[..., 0]
+        moments = _accumulated(samples, (5,), "classification")
+        self.assertEqual(moments.variance.dtype, np.float32)

@@ -54,6 +54,8 @@ def refuse(kind, look, *words):
         ("num_samples", 0),
         ("num_samples", -3),
         ("num_samples", 1),
+        ("num_samples", 2**24 + 1),
+        ("num_samples", 10**30),
         ("num_samples", 2.5),
         ("num_samples", "many"),
         ("num_samples", None),
@@ -88,6 +90,19 @@ def refuse(kind, look, *words):
         ("verbose", -1),
         ("verbose", "loud"),
         ("verbose", None),
+        ("verbose", []),
+        ("verbose", np.zeros(2)),
+        ("callbacks", 5),
+        ("callbacks", "x"),
+        ("callbacks", [keras.callbacks.Callback(), 5]),
+        ("return_samples", "no"),
+        ("return_samples", 1),
+        ("return_samples", None),
+        ("tolerance", 1e-200),
+        ("tolerance", -1.0),
+        ("absolute_tolerance", -1.0),
+        ("first_row", 2**63),
+        ("first_row", 2**70),
         ("steps", 0),
         ("steps", -1),
         ("steps", 1.5),
@@ -109,13 +124,169 @@ def test_arguments(model, argument, value, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_one_sample_is_told_why(model):
+def texts_of(*looks):
+    """Returns the messages of errors."""
+    found = []
+    for look in looks:
+        with pytest.raises(errors.BayesdropError) as caught:
+            look()
+        found.append(str(caught.value))
+    return found
+
+
+def test_too_few_samples_are_told_why_in_one_way(model, tmp_path):
+    def messages(number):
+        return texts_of(
+            lambda: kbd.predict_with_uncertainty(model, X, number, verbose=0),
+            lambda: kbd.export_uncertainty(model, tmp_path / "e", number),
+            lambda: kbd.callbacks.UncertaintyMonitor((X, X), number),
+        )
+
+    for number in (0, 1):
+        (text,) = set(messages(number))
+        assert "at least 2" in text and "undefined" in text
+        assert text.endswith(f"num_samples={number}")
+    assert messages(0)[0][:-1] == messages(1)[0][:-1]
+
+
+def test_smallest_tolerance_is_warned_of(model):
+    with pytest.warns(errors.BayesdropWarning, match=r"= 1e\+300, or"):
+        p = kbd.predict_with_uncertainty(
+            model, X, 20, tolerance=1e-150, verbose=0
+        )
+    assert np.all(p.num_samples_used == 20)
+
+
+def test_one_callback_needs_no_list(model):
+    class Counts(keras.callbacks.Callback):
+        batches = 0
+
+        def on_predict_batch_end(self, batch, logs=None):
+            self.batches += 1
+
+    counts = Counts()
+    kbd.predict_with_uncertainty(model, X, 4, callbacks=counts, verbose=0)
+    assert counts.batches == 1
+
+
+DAYS = np.array([["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04"]])
+STRUCTURED = np.zeros(2, [("a", "f4"), ("b", "f4")])
+BAD_VALUES = {
+    "datetime": (DAYS.astype("M8[D]"), "datetime64", "timedelta64(1, 'D')"),
+    "timedelta": (X.astype(int).astype("m8[s]"), "timedelta64"),
+    "objects": (X.astype(object), "object", "np.asarray(x, 'float32')"),
+    "strings": (X.astype(str), "Keras refuses", "tf.constant(x)"),
+    "bytes": (X.astype("S"), "Keras refuses", "tf.constant(x)"),
+    "structured": (STRUCTURED, "plain array"),
+    "long": (X.astype(np.longdouble), "float128", "astype"),
+    "complex": (X.astype(complex), "complex128", "imaginary part"),
+    "complex_tensor": (tf.constant(X, tf.complex64), "imaginary part"),
+    "list_of_lists": (X.tolist(), "several inputs", "np.asarray(x)"),
+    "list": ([1.0, 2.0], "several inputs", "a list of 2"),
+    "dict_of_lists": ({"a": [1, 2, 3, 4]}, "np.asarray(x)"),
+    "number": (3.0, "x=3.0", "np.asarray(x)"),
+    "string": ("abc", "x='abc'"),
+    "nothing": ([None], "NoneType"),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", BAD_VALUES)
+def test_values_that_keras_does_not_take(model, name, stream):
+    x, *words = BAD_VALUES[name]
     refuse(
         errors.BayesdropError,
-        lambda: kbd.predict_with_uncertainty(model, X, 1, verbose=0),
-        "undefined",
-        "num_samples=1",
+        lambda: kbd.predict_with_uncertainty(
+            model, (batch for batch in [(x,)]) if stream else x, 4, verbose=0
+        ),
+        *words,
     )
+    assert model.layers[0].calls == 0
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        X.astype(np.float16),
+        X.astype(np.int8),
+        X > 0,
+        tf.constant(X, tf.bfloat16).numpy(),
+    ],
+    ids=["float16", "int8", "bool", "bfloat16"],
+)
+def test_other_numbers_are_taken(model, x):
+    p = kbd.predict_with_uncertainty(model, x, 4, verbose=0)
+    assert p.mean.shape == (len(X), 2)
+
+
+def test_complex_numbers_for_a_model_of_them():
+    model = keras.Sequential(
+        [
+            keras.Input((4,), dtype="complex64"),
+            layers.Lambda(tf.math.imag),
+            layers.Dropout(0.5),
+        ]
+    )
+    x = (1j * X).astype(np.complex64)
+    p = kbd.predict_with_uncertainty(model, x, 4, seed=0, verbose=0)
+    plain = keras.Sequential([keras.Input((4,)), layers.Dropout(0.5)])
+    wanted = kbd.predict_with_uncertainty(plain, X, 4, seed=0, verbose=0)
+    np.testing.assert_array_equal(p.mean, wanted.mean)
+
+
+def test_strings_of_tensorflow_are_the_way_out():
+    model = keras.Sequential(
+        [
+            keras.Input((1,), dtype="string"),
+            layers.StringLookup(vocabulary=["a", "b"]),
+            layers.Embedding(4, 3),
+            layers.Dropout(0.5),
+        ]
+    )
+    x = np.array([["a"], ["b"]])
+    refuse(
+        errors.BayesdropError,
+        lambda: kbd.predict_with_uncertainty(model, x, 4, verbose=0),
+        "tf.constant(x)",
+    )
+    p = kbd.predict_with_uncertainty(model, tf.constant(x), 4, verbose=0)
+    assert p.mean.shape == (2, 1, 3)
+
+
+def test_values_elsewhere(model):
+    """What checks `x` with the same code says the same."""
+    x = X.astype(object)
+    cascade = kbd.decisions.Cascade(model, model, budget=0.5, num_samples=4)
+    messages = texts_of(
+        lambda: kbd.predict_with_uncertainty(model, x, 4, verbose=0),
+        lambda: cascade.predict(x),
+        lambda: kbd.callbacks.UncertaintyMonitor((x, X)),
+    )
+    assert len(set(messages)) == 1
+
+
+def test_arguments_elsewhere(model, tmp_path):
+    refuse(
+        errors.BayesdropError,
+        lambda: kbd.decisions.Cascade(
+            model, model, budget=1, return_samples=str(tmp_path / "s.npy")
+        ),
+        "return_samples",
+        "one file",
+    )
+    refuse(
+        errors.BayesdropError,
+        lambda: kbd.decisions.Cascade(
+            model, model, budget=1, return_samples="no"
+        ),
+        "return_samples='no'",
+    )
+    for look in (
+        lambda number: kbd.decisions.ThompsonSampler(model, 0, number),
+        lambda number: kbd.sample_function(model, 0, number),
+    ):
+        look(2**36 - 1)
+        refuse(errors.BayesdropError, lambda look=look: look(2**36), str(2**36))
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,14 @@ A model whose outputs are its masks has nothing to round: equal bit for bit.
 """
 
 import concurrent.futures
+import re
 
 import keras
 import numpy as np
 import pytest
 
 import keras_bayesdrop as kbd
+from keras_bayesdrop._rng import count_rows_with_counters
 from keras_bayesdrop.errors import NonFiniteError
 
 ROWS = 23
@@ -94,3 +96,61 @@ def test_messages_name_the_row_of_the_part():
 def test_what_is_no_row_is_refused(first_row):
     with pytest.raises(kbd.BayesdropError, match="`first_row`"):
         predict(masks_only(), np.ones((2, 5)), first_row)
+
+
+def last_of(model):
+    """Returns how many rows the message says there may be."""
+    with pytest.raises(kbd.BayesdropError, match="`first_row`") as caught:
+        predict(model, np.ones((2, 5)), 2**57, masks="independent")
+    return int(re.search(r"at most (\d+)", str(caught.value)).group(1))
+
+
+def test_last_row_that_has_masks_of_its_own():
+    model = network()
+    last = last_of(model)
+    assert last >= 10**12
+    x = np.ones((2, 5), np.float32)
+    samples = [
+        predict(model, x, last - 2, masks="independent", engine=engine).samples
+        for engine in ("fused", "reference")
+    ]
+    np.testing.assert_allclose(*samples, rtol=1e-5, atol=1e-6)
+    with pytest.raises(kbd.BayesdropError, match="`first_row`"):
+        predict(model, x, last - 1, masks="independent")
+    stream = (row for row in [x[:1], x[1:]])
+    with pytest.raises(kbd.BayesdropError, match="`first_row`"):
+        predict(model, stream, last - 1, masks="independent")
+
+
+def test_words_up_to_the_last_row_are_those_of_the_contract():
+    """Counters in whole numbers: none of them leaves its 64 bits."""
+    for units in (1, 4, 5, 1200, 2**30):
+        groups = -(-units // 4)
+        last = count_rows_with_counters(units) - 1
+        assert (last * 16 + 15) * groups + groups - 1 < 2**64
+        assert ((last + 1) * 16 + 15) * groups + groups - 1 >= 2**64
+
+
+def test_rows_of_any_model_have_numbers():
+    """A sequence of any length: nothing is known of the units."""
+    model = keras.Sequential(
+        [keras.Input((None, 5)), keras.layers.Dropout(0.5)]
+    )
+    x = np.ones((2, 3, 5), np.float32)
+    samples = [
+        predict(model, x, 2**32 - 2, masks="independent", engine=engine).samples
+        for engine in ("auto", "reference")
+    ]
+    np.testing.assert_array_equal(*samples)
+    with pytest.raises(kbd.BayesdropError, match=f"at most {2**32}:"):
+        predict(model, x, 2**32 - 1, masks="independent")
+
+
+def test_shared_masks_have_no_last_row():
+    model, x = network(), np.ones((2, 5), np.float32)
+    for engine in ("fused", "reference"):
+        far, near = (
+            predict(model, x, row, engine=engine).samples
+            for row in (2**63 - 1, 0)
+        )
+        np.testing.assert_array_equal(far, near)

@@ -24,7 +24,8 @@ ROWS = (
     | {"_predictive_file", "_build_info", "_library", "_sample_weights"}
     | {"_residual_source", "_maximise", "_command", "_entropy", "_loans"}
     | {"_files", "_limits", "_elf"}
-    | {"_identity", "_fingerprint", "_programs"},
+    | {"_identity", "_fingerprint", "_programs"}
+    | {"_memory", "_output_files", "_sample_quantiles", "_samples"},
     {"noise", "priors", "weight_priors", "_scale_source"},
     {"_draws", "experimental", "layers", "losses", "regularizers"},
     {"sites"},

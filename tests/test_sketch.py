@@ -169,7 +169,7 @@ def test_a_wide_query_is_the_same_in_pieces(monkeypatch):
     samples = rng.standard_normal((500, 50))
     sketch = fill(QuantileSketch(64), samples, 50)
     whole = sketch.quantile(LEVELS)
-    monkeypatch.setattr("keras_bayesdrop._sketch._QUERY_VALUES", 64 * 7)
+    monkeypatch.setattr("keras_bayesdrop._sketch._PIECE_VALUES", 64 * 7)
     np.testing.assert_array_equal(sketch.quantile(LEVELS), whole)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_bayesdrop import _data
 from keras_bayesdrop import metrics
+from keras_bayesdrop._model_checks import check_num_samples
 from keras_bayesdrop._noise_precision import fit_noise_precision
 from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import check_int
@@ -84,7 +85,7 @@ class UncertaintyMonitor(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self.validation_data = _check_data(validation_data)
-        self.num_samples = check_int(num_samples, "num_samples", at_least=2)
+        self.num_samples = check_num_samples(num_samples)
         self.noise_precision = (
             None
             if noise_precision is None

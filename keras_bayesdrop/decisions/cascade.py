@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fast model that answers what it can, and a slow one for the rest."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from keras_bayesdrop import _data
 from keras_bayesdrop._arrays import Float64Array
 from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import check_model
+from keras_bayesdrop._validate import check_return_samples
 from keras_bayesdrop._validate import invalid
 from keras_bayesdrop.decisions._budget import Budget
 from keras_bayesdrop.decisions._budget import check_limits
@@ -89,6 +91,13 @@ class Cascade:
                 "Options are for `predict_with_uncertainty`, which is not "
                 "used for callables. Expected none. Received: "
                 f"{sorted(options)}"
+            )
+        kept = options.get("return_samples", False)
+        if isinstance(check_return_samples(kept), os.PathLike):
+            raise BayesdropError(
+                "Two models cannot write their samples to one file. Expected "
+                "`return_samples` to be a bool. Received: "
+                f"return_samples={os.fspath(kept)!r}"
             )
         self.fast = fast
         self.slow = slow

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import keras
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop._rng import LAST_SAMPLE
 from keras_bayesdrop._validate import check_int
 from keras_bayesdrop._validate import check_model
 from keras_bayesdrop.decisions.posterior_function import PosteriorFunction
@@ -77,7 +78,7 @@ class ThompsonSampler:
         self.seed = (
             random.getrandbits(63) if seed is None else check_int(seed, "seed")
         )
-        self.episode = check_int(episode, "episode", at_least=0)
+        self.episode = check_int(episode, "episode", 0, LAST_SAMPLE)
         self.layers = layers
 
     def sample(self) -> PosteriorFunction:

@@ -90,7 +90,7 @@ def export_uncertainty(
     Args:
         model: A built Keras model.
         path: Folder to write.
-        num_samples: Number `T` of samples, at least 2.
+        num_samples: Number `T` of samples, from 2 to 2^24.
         outputs: Any of `"mean"`, `"variance"`, `"std"`, `"mc_error"`,
             `"epistemic"`, `"aleatoric"`, `"total"`, and for classes
             `"predictive_entropy"` (or `"entropy"`), `"expected_entropy"`,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -22,7 +23,8 @@ class Statistics:
         task: `"regression"`, `"classification"` or `"binary"`.
         num_samples: How many samples there were.
         mean: Tensor [rows, ...].
-        variance: Tensor [rows, ...], unbiased.
+        variance: Tensor [rows, ...], unbiased, of the type of `mean`.
+        std: Its root, right where that type does not hold the variance.
         entropies: For classes, the sum of the entropies, float64; or `None`.
         votes: For classes, how often each was the likeliest; or `None`.
         noise_precision: For a regression, or `None`.
@@ -32,6 +34,7 @@ class Statistics:
     num_samples: int
     mean: tf.Tensor
     variance: tf.Tensor
+    std: tf.Tensor
     entropies: Any
     votes: Any
     noise_precision: float | None
@@ -47,11 +50,17 @@ def statistics_of(
     _, shift, mean, m2, *sums = state
     entropies, votes = sums or (None, None)
     exact = _wide(shift) + _wide(mean)
+    variance = tf.cast(m2, shift.dtype) / (num_samples - 1)
+    # As `_accumulate.finish` does it: float32 where it holds the variance.
+    wide = _wide(m2) / (num_samples - 1)
+    smallest = float(np.finfo(shift.dtype.as_numpy_dtype).tiny)
+    held = (variance >= smallest) & (variance < math.inf)
     return Statistics(
         task,
         num_samples,
         tf.cast(exact, shift.dtype),
-        m2 / (num_samples - 1),
+        variance,
+        tf.where(held, tf.sqrt(variance), tf.cast(tf.sqrt(wide), shift.dtype)),
         entropies,
         votes,
         noise_precision if task == "regression" else None,
@@ -89,7 +98,7 @@ def _variance(s: Statistics) -> tf.Tensor:
 
 
 def _std(s: Statistics) -> tf.Tensor:
-    return tf.sqrt(s.variance)
+    return s.std
 
 
 def _mc_error(s: Statistics) -> tf.Tensor:
