@@ -86,7 +86,7 @@ def redirected(
             for loan in owner.loans(noise.perturb):
                 taken.add(id(loan[0]) if loan[1] == "call" else 0)
                 stack.enter_context(lent(*loan))
-        if all(is_known(each) for each, _ in tree):
+        if not modes and all(is_known(each) for each, _ in tree):
             yield
             return
         for each, inside in tree:
