@@ -81,6 +81,8 @@ class _Caller:
                 text = f"{type(error).__name__}: {error}"
                 if "Expected" not in text or "Received" not in text:
                     raise _FindingError(f"not in three beats: {text}") from None
+                if not _names_a_layer(text, self.case.model):
+                    raise _FindingError(f"names no layer: {text}") from None
                 raise _RefusedError(text) from None
             except Exception as error:
                 text = f"{type(error).__name__}: {error}".replace("\n", " ")
@@ -99,6 +101,16 @@ class _Caller:
             )
             found.append(values)
         return found
+
+
+def _names_a_layer(text: str, model: Any) -> bool:
+    """Whether a message says which layer it is about, by name or class."""
+    return any(
+        f"`{layer.name}`" in text
+        or f"/{layer.name}`" in text
+        or type(layer).__name__ in text
+        for layer in model._flatten_layers(include_self=False)
+    )
 
 
 def _shown(kwargs: dict[str, Any]) -> str:
