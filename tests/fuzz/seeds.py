@@ -123,6 +123,9 @@ FOUND: dict[str, dict[str, Any]] = {
     "a gate behind a recurrent layer with dropout": _spec(
         "sequence", _RNN, model="subclassed", gate=0.4, head="none"
     ),
+    "recurrent dropout in a subclassed model": _spec(
+        "sequence", _RNN, model="subclassed", head="none"
+    ),
     # One mask where Keras draws several.
     "one mask for all steps of a cell": _spec("sequence", _cell()),
     "one mask for all steps of a gated cell": _spec(
