@@ -146,6 +146,15 @@ FOUND: dict[str, dict[str, Any]] = {
         _DROPOUT,
         {"kind": "folded", "form": "lambda", "inner": [_DROPOUT]},
     ),
+    "one mask for a batch that holds time": _spec(
+        "sequence",
+        {
+            "kind": "folded",
+            "form": "layer",
+            "inner": [_piece("noise_shape_of_one")],
+        },
+        head="none",
+    ),
     "more rows out than in": _spec("sequence", "fold_only", _DROPOUT),
     "rows centred by the batch": _spec(
         "vector", _DROPOUT, {"kind": "mixes_rows", "how": "centre"}
