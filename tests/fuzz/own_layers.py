@@ -25,7 +25,7 @@ class _Rated(layers.Layer):
     def __init__(self, rate: float, seeded: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.rate = rate
-        self.seed = keras.random.SeedGenerator(11) if seeded else None
+        self.seed = keras.random.SeedGenerator() if seeded else None
         self.supports_masking = True
 
 
@@ -692,7 +692,7 @@ class OwnCell(layers.Layer):
         self.on = on
         self.seed = None
         if noise == "by hand":
-            self.seed = keras.random.SeedGenerator(7)
+            self.seed = keras.random.SeedGenerator()
         else:
             self.drop = layers.Dropout(rate)
 

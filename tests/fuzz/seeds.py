@@ -120,6 +120,12 @@ FOUND: dict[str, dict[str, Any]] = {
         "image", _piece("drop_path", form="ConvNeXt", seeded=False)
     ),
     "DropIn was exempt from the search": _spec("vector", _piece("drop_in")),
+    "a gate behind a recurrent layer with dropout": _spec(
+        "sequence", _RNN, model="subclassed", gate=0.4, head="none"
+    ),
+    "recurrent dropout in a subclassed model": _spec(
+        "sequence", _RNN, model="subclassed", head="none"
+    ),
     # One mask where Keras draws several.
     "one mask for all steps of a cell": _spec("sequence", _cell()),
     "one mask for all steps of a gated cell": _spec(
@@ -139,6 +145,15 @@ FOUND: dict[str, dict[str, Any]] = {
         "sequence",
         _DROPOUT,
         {"kind": "folded", "form": "lambda", "inner": [_DROPOUT]},
+    ),
+    "one mask for a batch that holds time": _spec(
+        "sequence",
+        {
+            "kind": "folded",
+            "form": "layer",
+            "inner": [_piece("noise_shape_of_one")],
+        },
+        head="none",
     ),
     "more rows out than in": _spec("sequence", "fold_only", _DROPOUT),
     "rows centred by the batch": _spec(
@@ -183,6 +198,21 @@ FOUND: dict[str, dict[str, Any]] = {
     ),
     "training normalises too": _spec(
         "vector", _piece("harmful", cls="HarmfulNorm")
+    ),
+    "training scales too, seen only where tokens are no padding": _spec(
+        "tokens",
+        _piece("harmful", cls="HarmfulScale"),
+        _piece("attention", form="multi", causal=False),
+        mask_zero=True,
+        model="subclassed",
+        passes=True,
+        head="none",
+    ),
+    "dropout that is always on tells BatchNormalization to train": _spec(
+        "vector",
+        _piece("holder", cls="HoldsAlwaysOn", noise="dropout"),
+        "batch_norm",
+        model="subclassed",
     ),
     "a layer that only training builds": _spec(
         "vector", _piece("harmful", cls="HarmfulUnbuilt")

@@ -186,7 +186,11 @@ def _draws_seeds(model, *args, **kwargs):
 
 
 def _refuses(*args, **kwargs):
-    raise kbd.BayesdropError("No. Expected a model. Received: a model")
+    raise kbd.BayesdropError("No `dropout`. Expected a. Received: b")
+
+
+def _refuses_without_names(*args, **kwargs):
+    raise kbd.BayesdropError("No. Expected a. Received: b")
 
 
 def _refuses_in_one_beat(*args, **kwargs):
@@ -208,6 +212,7 @@ def _raises(*args, **kwargs):
         (_trains, "changed"),
         (_draws_seeds, "changed"),
         (_refuses, "refused"),
+        (_refuses_without_names, "names no layer"),
         (_refuses_in_one_beat, "three beats"),
         (_raises, "raw error"),
     ],
