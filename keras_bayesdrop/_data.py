@@ -204,14 +204,20 @@ def _fits(shape: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
     )
 
 
-def specs_of(x: Any) -> Any:
-    """Returns the structure of `tf.TensorSpec` of a batch of arrays."""
+def specs_of(x: Any, batch_size: int | None = None) -> Any:
+    """Returns the structure of `tf.TensorSpec` of a batch of arrays.
+
+    Args:
+        x: Structure of arrays.
+        batch_size: Most rows of the batch; any number by default.
+    """
 
     def spec(leaf: Any) -> tf.TensorSpec:
         dtype = np.asarray(leaf[:1]).dtype
         if dtype.kind == "f":
             dtype = keras.config.floatx()
-        return tf.TensorSpec([None, *leaf.shape[1:]], dtype)
+        rows = None if batch_size is None else min(batch_size, len(leaf))
+        return tf.TensorSpec([rows, *leaf.shape[1:]], dtype)
 
     return keras.tree.map_structure(spec, x)
 

@@ -105,6 +105,7 @@ class Draws:
         folded: bool,
         whole_rows: bool,
         words: tf.Tensor | None = None,
+        steps_apart: bool = False,
     ) -> tf.Tensor:
         """Applies the noise of one site to a tensor.
 
@@ -120,6 +121,8 @@ class Draws:
                 entry per row. Otherwise it may hold several (a layer that
                 moved time into the batch), which count as units.
             words: The words of the site, if they are made already.
+            steps_apart: Whether noise that is one for the whole batch still
+                differs between the entries of a row.
 
         Returns:
             Folded tensor.
@@ -135,6 +138,9 @@ class Draws:
         if self.watched is not None and words is None:
             self.watched.append(grouped[0])
         if words is None:
+            if noise_shape is not None and noise_shape[0] == 1 and steps_apart:
+                extra = 1 + len(dims) - len(noise_shape)
+                noise_shape = (1, *[None] * extra, *noise_shape[1:])
             words = self._words(site, noise_shape, dims)
         perturbed = noise.apply(grouped, words)
         result = tf.reshape(perturbed, _stack([-1, *_dims(x)]))
@@ -367,12 +373,14 @@ def _noise_dims(noise_shape: NoiseShape, dims: Sequence[Any]) -> list[Any]:
     """Returns the dimensions of the noise on a tensor, the first included.
 
     A tensor with several entries per row has one more than the shape of the
-    noise tells of; the noise differs between the entries.
+    noise tells of. The noise differs between the entries, unless it is one for
+    the whole batch.
     """
     if noise_shape is None:
         return list(dims)
     extra = len(dims) - len(noise_shape)
-    asked = [noise_shape[0], *[None] * extra, *noise_shape[1:]]
+    entries = 1 if noise_shape[0] == 1 else None
+    asked = [noise_shape[0], *[entries] * extra, *noise_shape[1:]]
     return [
         dim if want is None else want
         for want, dim in zip(asked, dims, strict=True)

@@ -282,6 +282,11 @@ def training_mode(layer: Any, training: bool) -> Iterator[None]:
         context.training = before
 
 
+def set_training(layer: Any, training: bool) -> None:
+    """Sets the `training` that layers called after `layer` inherit."""
+    layer._get_call_context().training = training
+
+
 def seed_variables(layer: Any) -> list[Any]:
     """Returns the states of the seed generators that a layer holds."""
     return [

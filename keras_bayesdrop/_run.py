@@ -753,10 +753,12 @@ class Run:
             rows.num_rows,
             self.request.shared,
         )
-        where = f": the output of `{path}` does not vary" if path else ""
+        if not path:
+            return  # By chance: other samples differ.
         warnings.warn(
             f"Noise of model `{self.model.name}` is drawn, and all samples are "
-            f"the same{where}. A standard deviation of 0 says nothing here.",
+            f"the same: the output of `{path}` does not vary. A standard "
+            "deviation of 0 says nothing here.",
             BayesdropWarning,
             stacklevel=4,
         )

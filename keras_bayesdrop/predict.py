@@ -42,6 +42,7 @@ from keras_bayesdrop._workers import agree
 from keras_bayesdrop.engines.select import ENGINES
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import BayesdropWarning
+from keras_bayesdrop.plan import KERAS_BATCH
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.plan import complete
 from keras_bayesdrop.plan import survey
@@ -297,7 +298,8 @@ def predict_with_uncertainty(
     if num_rows is not None:
         _data.check_shapes(model, x)
         _data.check_arrays(x)
-        run = start(_data.specs_of(x), _data.some_rows(x))
+        size = request.batch_size or KERAS_BATCH
+        run = start(_data.specs_of(x, size), _data.some_rows(x))
         # Moments are taken on one device.
         replicas = request.num_replicas if isinstance(run, Run) else 1
         rows = rows_per_batch(run.plan, request.batch_size, replicas)

@@ -84,7 +84,7 @@ def run_suffix(
             return draws.perturb_whole(
                 x, step.noise, step.noise_shape, step.site, step.axis
             )
-        if number in plan.batchless:
+        if number in plan.batchless and number not in folded:
             x = tf.repeat(x, draws.num_rows, axis=0)
         return draws.perturb(
             x,

@@ -161,6 +161,7 @@ class _Drawer(NoiseInside):
             number,
             folded=True,
             whole_rows=False,
+            steps_apart=self.steps_apart,
         )
 
     def by_hand(

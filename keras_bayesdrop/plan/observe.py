@@ -39,6 +39,7 @@ from keras_bayesdrop.sites import foreign_cells
 from keras_bayesdrop.sites import is_augmentation
 from keras_bayesdrop.sites import is_known
 from keras_bayesdrop.sites import layer_tree
+from keras_bayesdrop.sites import left_to_owners
 
 Specs = Sequence[tf.TensorSpec]
 
@@ -167,7 +168,11 @@ def _training_modes(
     """Finds the layers that have to be called in training mode."""
     tree = list(layer_tree(operation, path))
     cells = foreign_cells(operation, path)
-    below = {where: _below(layer, where) for layer, where in tree}
+    owned = left_to_owners(operation, path)
+    below = {
+        where: [each for each in _below(layer, where) if each not in owned]
+        for layer, where in tree
+    }
     candidates = [
         (layer, where)
         for layer, where in tree

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_bayesdrop import _keras
 from keras_bayesdrop._fingerprint import version_of
@@ -197,7 +198,7 @@ def _walk(graph: Graph, example: Any, asked: Collection[str]) -> _Walk:
     if all(_keeps_rows(node.operation) for node in graph.nodes):
         return _walk_assuming(graph, looks, asked)
     fixed = {graph.specs[number].shape[0] for number in graph.inputs} - {None}
-    only = next(iter(fixed), KERAS_BATCH)
+    only = next(iter(fixed), None) or _example_rows(example)
     sizes = _example_sizes(graph, example)
     attempts = [(BATCHES, None), (BATCHES, sizes), ((only, only), sizes)]
     error: Exception | None = None
@@ -215,13 +216,29 @@ def _walk(graph: Graph, example: Any, asked: Collection[str]) -> _Walk:
         why = "it does not take any number of rows"
         return _Walk(_assume_batch_first(graph), walk.observations, why)
     if any(looks):
-        raise PlanError(
-            f"The model cannot be traced for batches of {BATCHES[0]}, "
-            f"{BATCHES[1]} and {only} rows. Expected layers that take any "
-            f"number of rows. Received: {type(error).__name__}: "
-            f"{first_line(error)}"
-        ) from error
+        raise _cannot_trace(error, only)
     return _walk_assuming(graph, looks, asked)
+
+
+def _cannot_trace(error: Any, rows: int) -> Exception:
+    """Returns the error for a model whose shapes do not fit.
+
+    An error that the code of a layer raises by itself is left as it is.
+    """
+    shapes = (AttributeError, TypeError, ValueError, tf.errors.OpError)
+    if not isinstance(error, shapes):
+        return error  # type: ignore[no-any-return]
+    return PlanError(
+        f"The model cannot be traced for batches of {BATCHES[0]}, "
+        f"{BATCHES[1]} and {rows} rows. Expected layers that take any number "
+        f"of rows. Received: {type(error).__name__}: {first_line(error)}"
+    )
+
+
+def _example_rows(example: Any) -> int:
+    """Returns the number of rows of an example, if it has one."""
+    leaves = [] if example is None else keras.tree.flatten(example)
+    return next((int(x.shape[0]) for x in leaves if x.shape[0]), KERAS_BATCH)
 
 
 def _walk_assuming(
@@ -237,13 +254,14 @@ def _walk_assuming(
                 node.operation,
                 node.fill,
                 node.path,
-                [shapes[value] for value in node.inputs],
+                [_closed(shapes[value]) for value in node.inputs],
                 [graph.specs[value].dtype for value in node.inputs],
                 BATCHES,
                 asked,
             )
             for value, pair in zip(node.outputs, seen.shapes, strict=True):
-                shapes[value] = pair
+                if len(pair[0]) != len(shapes[value][0]):
+                    shapes[value] = pair
         observations.append(seen)
     return _Walk(shapes, observations)
 
@@ -336,18 +354,14 @@ def _walk_of_one(
             raise
         except Exception as error:
             fixed = "it does not take any number of rows"
-            only = (KERAS_BATCH, KERAS_BATCH)
+            rows = _example_rows(example)
+            only = (rows, rows)
             try:
                 observation = observed(
                     model, fill, "", _pairs(specs, only), dtypes, only, asked
                 )
             except Exception:
-                raise PlanError(
-                    f"Model `{model.name}` cannot be traced. Expected a `call` "
-                    f"that `tf.function` can trace for {BATCHES[0]}, "
-                    f"{BATCHES[1]} or {KERAS_BATCH} rows. Received: "
-                    f"{type(error).__name__}: {first_line(error)}"
-                ) from error
+                raise _cannot_trace(error, rows) from error
         structure = observation.structure
     outputs = keras.tree.flatten(structure)
     numbers = tuple(range(len(specs), len(specs) + len(outputs)))
@@ -423,6 +437,12 @@ def is_stateful(operation: Any) -> bool:
 def _keeps_rows(operation: Any) -> bool:
     """Whether an operation is a layer whose code and shapes are known."""
     return isinstance(operation, keras.Layer) and not needs_look(operation)
+
+
+def _closed(shapes: tuple[Shape, Shape]) -> tuple[Shape, Shape]:
+    """Gives the axes that a model leaves open some size."""
+    one, other = (tuple(dim or OPEN for dim in shape) for shape in shapes)
+    return one, other
 
 
 def _assume_batch_first(graph: Graph) -> list[tuple[Shape, Shape]]:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces an operation with its noise taken over, to see what it draws."""
 
+import contextlib
 import dataclasses
+import math
 import random
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop._loans import lent
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.plan.probe import Shape
@@ -232,6 +236,7 @@ def trace(
             keras.StatelessScope(),
             _keras.losses_kept(operation),
             redirected(operation, path, noise, modes),
+            _nothing_built(operation) if modes else contextlib.nullcontext(),
         ):
             outputs = operation(*args, **{**kwargs, **training})
         structure = keras.tree.map_structure(_spec, outputs)
@@ -259,6 +264,20 @@ def trace(
         foreign,
         traced,
     )
+
+
+@contextlib.contextmanager
+def _nothing_built(operation: Any) -> Iterator[None]:
+    """Lets no layer make variables that it does not have yet."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("a layer inside is built in training mode only")
+
+    with contextlib.ExitStack() as stack:
+        for layer in _keras.all_layers(operation):
+            if isinstance(layer, keras.Layer) and not layer.built:
+                stack.enter_context(lent(layer, "add_weight", refuse))
+        yield
 
 
 def _spec(x: Any) -> tf.TensorSpec:
@@ -341,8 +360,12 @@ def _close(a: Any, b: Any) -> bool:
 def _numbers(spec: tf.TensorSpec) -> tf.Tensor:
     """Returns a batch whose rows are of very different sizes."""
     shape = [dim or 1 for dim in spec.shape.as_list()]
-    if not spec.dtype.is_floating:
+    if not spec.dtype.is_numeric:
         return tf.zeros(shape, spec.dtype)
+    if not spec.dtype.is_floating:
+        # Zeros and ones: most vocabularies have both, and 0 may be padding.
+        places = np.arange(math.prod(shape)).reshape(shape)
+        return tf.constant(places % 3 != 2, spec.dtype)
     rng = np.random.default_rng(0)
     numbers = rng.standard_normal(shape)
     if shape:

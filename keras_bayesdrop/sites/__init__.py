@@ -8,6 +8,7 @@ from keras_bayesdrop.sites.inner import (
     holds_time_distributed as holds_time_distributed,
 )
 from keras_bayesdrop.sites.inner import inner_sites as inner_sites
+from keras_bayesdrop.sites.inner import left_to_owners as left_to_owners
 from keras_bayesdrop.sites.inner import redirected as redirected
 from keras_bayesdrop.sites.inside import Loop as Loop
 from keras_bayesdrop.sites.inside import NoiseInside as NoiseInside

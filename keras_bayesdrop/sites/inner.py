@@ -31,7 +31,6 @@ from keras_bayesdrop.sites.tree import children
 from keras_bayesdrop.sites.tree import is_known
 from keras_bayesdrop.sites.tree import layer_tree
 
-Perturb = Callable[[Site, tf.Tensor], tf.Tensor]
 Loan = tuple[Any, str, Callable[..., Any]]
 
 _MASKS_OF_A_CELL = ("dropout", "recurrent_dropout")
@@ -42,7 +41,7 @@ class _Owner:
     """A layer with noise of its own, and how to redirect that noise."""
 
     sites: list[Site]
-    loans: Callable[[Perturb], list[Loan]]
+    loans: Callable[[NoiseInside], list[Loan]]
 
 
 def inner_sites(layer: Any, path: str) -> list[Site]:
@@ -83,7 +82,7 @@ def redirected(
     with contextlib.ExitStack() as stack:
         taken: set[int] = set()
         for owner in _owners(layer, path):
-            for loan in owner.loans(noise.perturb):
+            for loan in owner.loans(noise):
                 taken.add(id(loan[0]) if loan[1] == "call" else 0)
                 stack.enter_context(lent(*loan))
         if not modes and all(is_known(each) for each, _ in tree):
@@ -125,7 +124,7 @@ def _framed(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(noise.frame(site))
+            stack.enter_context(noise.frame(site, training))
             if training is not None:
                 stack.enter_context(_keras.training_mode(layer, training))
                 if position is not None and len(args) > position:
@@ -183,9 +182,9 @@ def _noise_layer(layer: Any, path: str) -> _Owner | None:
         return None
     site = Site(path, layer, *noise)
 
-    def loans(perturb: Perturb) -> list[Loan]:
+    def loans(noise: NoiseInside) -> list[Loan]:
         def call(inputs: Any, *args: Any, **kwargs: Any) -> Any:
-            return perturb(site, inputs)
+            return noise.perturb(site, inputs)
 
         return [(layer, "call", call)]
 
@@ -198,7 +197,7 @@ def _attention(layer: Any, path: str) -> _Owner | None:
         return None
     site = Site(path, layer, Bernoulli(float(layer.dropout)))
 
-    def loans(perturb: Perturb) -> list[Loan]:
+    def loans(noise: NoiseInside) -> list[Loan]:
         original = original_of(layer, "_apply_scores")
 
         def apply_scores(
@@ -206,7 +205,7 @@ def _attention(layer: Any, path: str) -> _Owner | None:
         ) -> Any:
             kwargs["training"] = False
             _, weights = original(scores, value, *args, **kwargs)
-            weights = perturb(site, weights)
+            weights = noise.perturb(site, weights)
             return keras.ops.matmul(weights, value), weights
 
         return [(layer, "_apply_scores", apply_scores)]
@@ -239,7 +238,7 @@ def _recurrent(layer: Any, path: str) -> _Owner | None:
         return None
     mode = {} if _has_foreign_cells(layer) else {"training": True}
 
-    def loans(perturb: Perturb) -> list[Loan]:
+    def loans(noise: NoiseInside) -> list[Loan]:
         kept: dict[tuple[int, str], Any] = {}  # masks of the call under way
         original = original_of(layer, "call")
 
@@ -254,7 +253,8 @@ def _recurrent(layer: Any, path: str) -> _Owner | None:
                 if key not in kept:
                     ones = tf.ones_like(step_input)
                     masks = [
-                        perturb(sites[key], ones) for _ in range(count or 1)
+                        noise.perturb(sites[key], ones)
+                        for _ in range(count or 1)
                     ]
                     kept[key] = masks[0] if count is None else masks
                 return kept[key]
@@ -268,6 +268,22 @@ def _recurrent(layer: Any, path: str) -> _Owner | None:
         return [(layer, "call", call), *masks]
 
     return _Owner(list(sites.values()), loans)
+
+
+def left_to_owners(layer: Any, path: str) -> set[str]:
+    """Returns the paths of layers whose mode is up to their owner.
+
+    A recurrent layer of Keras runs its cells in training mode, for the sake
+    of their masks.
+    """
+    return {
+        inside
+        for each, where in layer_tree(layer, path)
+        if isinstance(each, keras.layers.RNN)
+        and not _has_foreign_cells(each)
+        and _recurrent(each, where) is not None
+        for _, inside in layer_tree(each, where)
+    }
 
 
 def foreign_cells(layer: Any, path: str) -> set[str]:
@@ -307,7 +323,7 @@ def _time_distributed(layer: Any, path: str) -> _Owner:
     inner = layer.layer
     is_noisy = bool(inner_sites(inner, path)) or not is_known(inner)
 
-    def loans(perturb: Perturb) -> list[Loan]:
+    def loans(noise: NoiseInside) -> list[Loan]:
         original = original_of(layer, "call")
 
         def call(inputs: Any, training: Any = None, mask: Any = None) -> Any:
@@ -318,7 +334,8 @@ def _time_distributed(layer: Any, path: str) -> _Owner:
                 kwargs["training"] = training
             if mask is not None and _keras.accepts(inner, "mask"):
                 kwargs["mask"] = _merge_time(mask)
-            outputs = inner.call(_merge_time(inputs), **kwargs)
+            with noise.apart():
+                outputs = inner.call(_merge_time(inputs), **kwargs)
             steps = tf.concat([tf.shape(inputs)[:2], tf.shape(outputs)[1:]], 0)
             result = tf.reshape(outputs, steps)
             result.set_shape([*inputs.shape[:2], *outputs.shape[1:]])

@@ -17,9 +17,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_bayesdrop import _keras
 from keras_bayesdrop.sites.handmade import is_certain
 from keras_bayesdrop.sites.handmade import without_noise
 from keras_bayesdrop.sites.site import Site
+
+_ENDLESS = 2**31 - 1
 
 
 @dataclasses.dataclass
@@ -75,7 +78,9 @@ class NoiseInside(abc.ABC):
     def __init__(self) -> None:
         self._frames: list[Site] = []
         self._loops: list[Loop] = []
+        self._modes: list[bool] = []
         self._configuring: int | None = None
+        self.steps_apart = False
 
     @abc.abstractmethod
     def at_site(self, site: Site, x: tf.Tensor, loop: Loop | None) -> tf.Tensor:
@@ -93,6 +98,9 @@ class NoiseInside(abc.ABC):
 
     def perturb(self, site: Site, x: tf.Tensor) -> tf.Tensor:
         """Perturbs `x` by the noise of a layer that is a noise site."""
+        # A noise layer that is called with `training=True` tells its siblings
+        # to train, through Keras' context.
+        _keras.set_training(site.layer, self._training)
         if self._is_discarded:
             return site.noise.expected(x)
         return self.at_site(site, x, self._loop)
@@ -108,13 +116,33 @@ class NoiseInside(abc.ABC):
         return self.by_hand(site, function, arguments, self._loop)
 
     @contextlib.contextmanager
-    def frame(self, site: Site) -> Iterator[None]:
-        """Says that draws belong to the layer of `site` while open."""
+    def frame(self, site: Site, training: bool | None) -> Iterator[None]:
+        """Says that draws belong to the layer of `site` while open.
+
+        Args:
+            site: Of the layer whose `call` is under way.
+            training: The mode that it is called in, if that is ours to say.
+        """
         self._frames.append(site)
+        self._modes.append(self._training if training is None else training)
         try:
             yield
         finally:
             self._frames.pop()
+            self._modes.pop()
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """Says that entries of a row are steps, each with noise of its own."""
+        before, self.steps_apart = self.steps_apart, True
+        try:
+            yield
+        finally:
+            self.steps_apart = before
+
+    @property
+    def _training(self) -> bool:
+        return self._modes[-1] if self._modes else False
 
     @contextlib.contextmanager
     def configuring(self) -> Iterator[None]:
@@ -169,6 +197,9 @@ class NoiseInside(abc.ABC):
                 **arguments,
                 "step_function": step,
                 "inputs": (inputs, numbers),
+                # Keras would ask the inputs, which are now two. The loop ends
+                # by the length of the first of them.
+                "input_length": arguments["input_length"] or _ENDLESS,
             }
         )
 
