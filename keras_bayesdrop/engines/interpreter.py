@@ -95,6 +95,22 @@ def run_suffix(
             whole_rows=step.whole_rows,
         )
 
+    def spread(step: Step | ChainStep) -> list[int]:
+        """Returns which outputs of a step hold samples in their batch.
+
+        A value without rows has none, until noise spreads it.
+        """
+        if isinstance(step, ChainStep) or (
+            isinstance(step, NoiseStep) and step.active
+        ):
+            return list(step.outputs)
+        was_spread = any(n in plan.batchless & folded for n in step.inputs)
+        return [
+            number
+            for number in step.outputs
+            if number not in plan.batchless or was_spread
+        ]
+
     with keras.StatelessScope():
         for index, step in enumerate(steps):
             if isinstance(step, NoiseStep):
@@ -110,7 +126,7 @@ def run_suffix(
                     [fold(number) for number in step.inputs], draws
                 )
             values.update(zip(step.outputs, made, strict=True))
-            folded.update(step.outputs)
+            folded.update(spread(step))
             if look is not None:
                 look(index, made)
         return [fold(number) for number in plan.outputs]

@@ -201,37 +201,51 @@ def _walk(graph: Graph, example: Any, asked: Collection[str]) -> _Walk:
     only = next(iter(fixed), None) or _example_rows(example)
     sizes = _example_sizes(graph, example)
     attempts = [(BATCHES, None), (BATCHES, sizes), ((only, only), sizes)]
-    error: Exception | None = None
+    failure: _Untraceable | None = None
     for batches, dims in attempts:
         try:
             walk = _propagate(graph, looks, dims, batches, asked)
-        except PlanError:
-            raise
-        except Exception as failed:
+        except _Untraceable as failed:
             # A size that the model does not take.
-            error = error or failed
+            failure = failure or failed
             continue
         if batches == BATCHES:
             return walk
         why = "it does not take any number of rows"
         return _Walk(_assume_batch_first(graph), walk.observations, why)
-    if any(looks):
-        raise _cannot_trace(error, only)
+    if failure is not None and any(looks):
+        raise _cannot_trace(failure, only) from failure.error
     return _walk_assuming(graph, looks, asked)
 
 
-def _cannot_trace(error: Any, rows: int) -> Exception:
+class _Untraceable(Exception):
+    """An operation failed when it was traced or asked for its shapes.
+
+    Attributes:
+        path: Of the operation.
+        error: What it raised.
+    """
+
+    def __init__(self, path: str, error: Exception) -> None:
+        super().__init__(path)
+        self.path = path
+        self.error = error
+
+
+def _cannot_trace(failure: _Untraceable, rows: int) -> Exception:
     """Returns the error for a model whose shapes do not fit.
 
     An error that the code of a layer raises by itself is left as it is.
     """
+    error = failure.error
     shapes = (AttributeError, TypeError, ValueError, tf.errors.OpError)
     if not isinstance(error, shapes):
-        return error  # type: ignore[no-any-return]
+        return error
     return PlanError(
-        f"The model cannot be traced for batches of {BATCHES[0]}, "
-        f"{BATCHES[1]} and {rows} rows. Expected layers that take any number "
-        f"of rows. Received: {type(error).__name__}: {first_line(error)}"
+        f"`{failure.path}` cannot be traced for batches of {BATCHES[0]}, "
+        f"{BATCHES[1]} and {rows} rows. Expected code that `tf.function` can "
+        "trace for any number of rows. Received: "
+        f"{type(error).__name__}: {first_line(error)}"
     )
 
 
@@ -287,29 +301,38 @@ def _propagate(
     for node, look in zip(graph.nodes, looks, strict=True):
         taken = [shapes[value] for value in node.inputs]
         kinds = [dtypes[value] for value in node.inputs]
-        if look and not is_stateful(node.operation):
-            seen = observed(
-                node.operation,
-                node.fill,
-                node.path,
-                taken,
-                kinds,
-                batches,
-                asked,
+        try:
+            seen, made, made_dtypes = _outputs(
+                node, look, taken, kinds, batches, asked
             )
-            made = list(seen.shapes)
-            made_dtypes = [
-                spec.dtype.name for spec in keras.tree.flatten(seen.structure)
-            ]
-            observations.append(seen)
-        else:
-            made, made_dtypes = _declared_outputs(node, taken, kinds)
-            observations.append(None)
+        except PlanError:
+            raise
+        except Exception as error:
+            raise _Untraceable(node.path, error) from error
+        observations.append(seen)
         shapes.update(zip(node.outputs, made, strict=True))
         dtypes.update(zip(node.outputs, made_dtypes, strict=True))
     return _Walk(
         [shapes[number] for number in range(len(graph.specs))], observations
     )
+
+
+def _outputs(
+    node: Node,
+    look: bool,
+    taken: Sequence[tuple[Shape, Shape]],
+    dtypes: Sequence[Any],
+    batches: tuple[int, int],
+    asked: Collection[str],
+) -> tuple[Observation | None, list[tuple[Shape, Shape]], list[Any]]:
+    """Returns what was seen in a node, and shapes and dtypes it makes."""
+    if not look or is_stateful(node.operation):
+        return None, *_declared_outputs(node, taken, dtypes)
+    seen = observed(
+        node.operation, node.fill, node.path, taken, dtypes, batches, asked
+    )
+    specs = keras.tree.flatten(seen.structure)
+    return seen, list(seen.shapes), [spec.dtype.name for spec in specs]
 
 
 def _declared_outputs(
@@ -361,7 +384,8 @@ def _walk_of_one(
                     model, fill, "", _pairs(specs, only), dtypes, only, asked
                 )
             except Exception:
-                raise _cannot_trace(error, rows) from error
+                failure = _Untraceable(model.name, error)
+                raise _cannot_trace(failure, rows) from error
         structure = observation.structure
     outputs = keras.tree.flatten(structure)
     numbers = tuple(range(len(specs), len(specs) + len(outputs)))
