@@ -254,6 +254,7 @@ class RuleTest(TestCase):
             self.assertAllClose(p.mean, fixed.mean, atol=1e-6)
             self.assertAllClose(p.mc_error, fixed.mc_error, atol=1e-6)
 
+    @pytest.mark.filterwarnings("ignore:Noise of model.*not vary")
     def test_output_that_is_certain_takes_one_block(self):
         p = _predict(
             _model(), np.zeros((3, 5)), tolerance=1e-3, noise_precision=1.0
@@ -263,6 +264,7 @@ class RuleTest(TestCase):
 
 
 class SavingTest(TestCase):
+    @pytest.mark.filterwarnings("ignore:Noise of model.*not vary")
     def test_few_uncertain_rows_cost_little(self):
         """Counts the rows and samples that go through a layer."""
         seen = []

@@ -209,6 +209,7 @@ class CacheTest(TestCase):
         fresh.set_weights(model.get_weights())
         self.assertAllClose(after.mean, _predict(fresh, x).mean)
 
+    @pytest.mark.filterwarnings("ignore:Noise of model.*not vary")
     def test_set_weights_is_picked_up(self):
         model, x = _model(), _x()
         _predict(model, x)
@@ -716,6 +717,7 @@ def test_endless_generator_needs_steps():
     assert len(p) == 6
 
 
+@pytest.mark.filterwarnings("ignore:Noise of model.*not vary")
 def test_rate_of_one_drops_everything():
     model = _model(2, rate=1.0)
     model.layers[-1].bias.assign([1.0, 2.0])

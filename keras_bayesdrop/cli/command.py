@@ -69,7 +69,8 @@ def _complain(text: str) -> None:
 
 def _one_line(error: Exception) -> str:
     if isinstance(error, BayesdropError):
-        return " ".join(str(error).split())
+        text = " ".join(str(error).split())
+        return text.replace("allow_hidden_noise=True", "--allow-hidden-noise")
     if isinstance(error, OSError) and error.strerror:
         place = "" if error.filename is None else f" `{error.filename}`"
         return (

@@ -73,6 +73,7 @@ def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
             return_samples=options.keep_samples,
             engine=options.engine,
             noise_precision=options.noise_precision,
+            allow_hidden_noise=options.allow_hidden_noise,
             verbose=int(bar),
         )
 

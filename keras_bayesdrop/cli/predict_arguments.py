@@ -139,6 +139,12 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--keep-samples", action="store_true", help="keep them in the .npz"
     )
+    group.add_argument(
+        "--allow-hidden-noise",
+        action="store_true",
+        help="warn of noise that cannot be sampled, and leave it out of the "
+        "uncertainty; by default it is an error",
+    )
 
 
 def _add_reading(group: argparse._ArgumentGroup) -> None:

@@ -10,6 +10,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop import predict as library_predict
@@ -564,14 +565,22 @@ def test_bar_goes_to_the_terminal_and_not_into_results(
 @keras.saving.register_keras_serializable("tests_cli")
 class OwnNoise(keras.layers.Layer):
     def call(self, inputs):
-        return keras.random.dropout(inputs, 0.5)
+        return tf.nn.dropout(inputs, 0.5)
 
 
 def test_noise_out_of_reach_is_one_line(folder, capsys):
     model = files.regression()
     parts = [keras.Input((files.FEATURES,)), *model.layers, OwnNoise()]
     files.save(keras.Sequential(parts), "own.keras")
-    assert run("--out", "out.npz", *FIXED, model="own.keras") == 0
+    assert run("--out", "out.npz", *FIXED, model="own.keras") == 1
+    message = capsys.readouterr().err
+    assert message.startswith("keras-bayesdrop: ")
+    assert "own_noise" in message
+    assert "--allow-hidden-noise" in message
+    assert message.count("\n") == 1
+    assert not os.path.exists("out.npz")
+    allow = ("--allow-hidden-noise", *FIXED)
+    assert run("--out", "out.npz", *allow, model="own.keras") == 0
     message = capsys.readouterr().err
     assert message.startswith("keras-bayesdrop: warning: Some layers draw")
     assert message.count("\n") == 1

@@ -5,6 +5,7 @@ import os
 
 import keras
 import numpy as np
+import pytest
 import scipy.special
 import scipy.stats
 import tensorflow as tf
@@ -257,6 +258,7 @@ class DropConnectTest(TestCase):
         with self.assertRaises(NothingToSampleError):
             _samples(model, x, 3)
 
+    @pytest.mark.filterwarnings("ignore:Noise of model.*not vary")
     def test_everything_dropped(self):
         layer = DropConnectDense(3, 1.0)
         model = _model(layer, (5,))

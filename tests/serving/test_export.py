@@ -615,7 +615,7 @@ def test_model_that_calls_python_is_refused(tmp_path):
     model = keras.Sequential(
         [keras.Input((4,)), layers.Dropout(0.5), Looks(), layers.Dense(1)]
     )
-    _refused(model, tmp_path / "m", "calls Python", "PyFunc")
+    _refused(model, tmp_path / "m", "Python code", "PyFunc")
 
 
 def test_two_inputs_of_one_name_are_refused(tmp_path):
