@@ -189,13 +189,14 @@ class Run:
                 lambda: rows_mix(first_row, inputs),
             )
 
-        if mix(watch=False):
-            self._run_alone("rows of a batch influence each other")
-        elif self.plan.has_entries and mix(watch=True):
-            self._run_alone(
-                "noise is on values that hold rows in an order of their own",
-                unordered=True,
-            )
+        mixed = mix(watch=False)
+        unordered = self.plan.has_entries and bool(mix(watch=True))
+        if mixed:
+            reason = "rows of a batch influence each other"
+            self._run_alone(reason, unordered)
+        elif unordered:
+            reason = "noise is on values with rows in an order of their own"
+            self._run_alone(reason, unordered)
 
     def _first_row(
         self, sampler: Sampler, watch: bool, inputs: Any
@@ -230,7 +231,7 @@ class Run:
             for output in outputs
         ]
 
-    def _run_alone(self, reason: str, unordered: bool = False) -> None:
+    def _run_alone(self, reason: str, unordered: bool) -> None:
         """Goes on with one sample at a time and the caller's own batches."""
         self.plan = self.plan.alone(reason, unordered)
         self.engine, self.reason = choose_engine(self.plan, "auto")
