@@ -31,7 +31,7 @@ class DropIn(keras.layers.Layer):
     `[0, 1]`, it is dropout of `1 - x`: the difference lies in what the
     activities are, and where training begins.
 
-    `predict_with_uncertainty` does not sample this layer: it is no noise site.
+    `predict_with_uncertainty` samples this layer, as in training.
 
     Args:
         rate: Float in `[0, 1]`. Probability of setting a unit to one.

@@ -13,6 +13,8 @@ from keras.src.models.functional import Functional
 from keras.src.trainers.data_adapters import get_data_adapter
 
 from keras_bayesdrop import _keras
+from keras_bayesdrop._observer import FUNCTIONS
+from keras_bayesdrop._observer import observing
 from tests import zoo
 from tests.helpers import TestCase
 
@@ -458,3 +460,99 @@ class VariableTest(TestCase):
         layer.build(shape)
         names = [v.name for v in layer.weights if v.name.endswith("kernel")]
         self.assertEqual(names, expected)
+
+
+class RandomTest(TestCase):
+    """What `_observer.py`, `sites/inside.py` and `plan/observe.py` assume."""
+
+    def test_random_functions_are_looked_up_at_every_call(self):
+        backend = _keras.random_backend()
+        for name in FUNCTIONS:
+            self.assertTrue(callable(getattr(backend, name)), name)
+            self.assertTrue(callable(getattr(keras.random, name)), name)
+        drawn = []
+
+        class Sees:
+            def draw(self, function, arguments):
+                drawn.append((function, sorted(arguments)))
+                return tf.zeros([3])
+
+            def loop(self, run, arguments):
+                raise AssertionError
+
+        x = tf.ones([3])
+        with observing(Sees()):
+            keras.random.dropout(x, 0.5)
+            keras.random.uniform((3,))
+            layers.Dropout(0.5)(x, training=True)
+            layers.GaussianNoise(0.5)(x, training=True)
+        self.assertEqual(
+            [name for name, _ in drawn],
+            ["dropout", "uniform", "dropout", "normal"],
+        )
+        self.assertContainsSubset(
+            ["inputs", "noise_shape", "rate"], drawn[0][1]
+        )
+        self.assertContainsSubset(
+            ["dtype", "maxval", "minval", "shape"], drawn[1][1]
+        )
+
+    def test_no_function_that_draws_is_missing(self):
+        known = {*FUNCTIONS, "SeedGenerator"}
+        public = {name for name in dir(keras.random) if name[0] != "_"}
+        self.assertEqual(public - known, set())
+
+    def test_loops_over_time_are_looked_up_at_every_call(self):
+        seen = []
+
+        class Sees:
+            def draw(self, function, arguments):
+                raise AssertionError
+
+            def loop(self, run, arguments):
+                seen.append(sorted(arguments))
+                return run(**arguments)
+
+        with observing(Sees()):
+            layers.SimpleRNN(2, unroll=True)(tf.ones([1, 3, 2]))
+        self.assertContainsSubset(
+            ["input_length", "inputs", "step_function", "time_major", "unroll"],
+            seen[0],
+        )
+
+    def test_children_inherit_the_mode_of_the_context(self):
+        modes = []
+
+        class Child(layers.Layer):
+            def call(self, x, training=None):
+                modes.append(training)
+                return x
+
+        class Parent(layers.Layer):
+            def __init__(self):
+                super().__init__()
+                self.child = Child()
+
+            def call(self, x, training=None):
+                self.child(x)
+                with _keras.training_mode(self, True):
+                    self.child(x)
+                return self.child(x)
+
+        Parent()(tf.ones([1, 2]), training=False)
+        self.assertEqual(modes, [False, True, False])
+
+    def test_seed_generators_are_found(self):
+        (state,) = _keras.seed_variables(layers.Dropout(0.5))
+        self.assertEqual(tuple(state.shape), (2,))
+        self.assertEqual(_keras.seed_variables(layers.Dense(2)), [])
+        self.assertLen(_keras.seed_variables(layers.RandomFlip()), 1)
+
+    def test_recurrent_layers_make_masks_before_they_loop(self):
+        layer = layers.RNN(layers.SimpleRNNCell(2))
+        self.assertTrue(callable(layer._maybe_config_dropout_masks))
+
+    def test_state_that_training_moves_is_not_trainable(self):
+        norm = layers.BatchNormalization()
+        norm.build((None, 3))
+        self.assertLen(norm._non_trainable_variables, 2)
