@@ -6,6 +6,7 @@ No samples: mean and variance go through the network once.
 
 import collections
 import dataclasses
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -77,11 +78,11 @@ class MomentsRun:
         self.resolved = _resolved(graph, self.heads)
         self.case_rows = case_rows(self.resolved, plan.chosen, full)
 
-    def check_rows(self, inputs: Any) -> None:
+    def check_rows(self, inputs: Callable[[], Any]) -> None:
         """Raises if rows influence each other: moments take them apart.
 
         Args:
-            inputs: Structure of arrays or tensors, some rows of `x`.
+            inputs: Returns some rows of `x`, a structure of tensors.
         """
 
         def first_row(rows: Any) -> list[tf.Tensor]:
@@ -94,7 +95,7 @@ class MomentsRun:
             ]
 
         key = ("rows mix", self.plan.signature, "moments", self.full)
-        if found_out(self.model, key, lambda: rows_mix(first_row, inputs)):
+        if found_out(self.model, key, lambda: rows_mix(first_row, inputs())):
             raise PlanError(
                 f"Rows of model `{self.model.name}` depend on the rest of "
                 "their batch, which moments do not know. Expected rows that "

@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import math
 import warnings
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -129,7 +130,7 @@ class Run:
         self.share_samples = False
         self.num_rows = 0
         self.largest_batch = 0
-        # Kept to find out why nothing varies, if nothing does.
+        # Rows of which no sample differs from another, if there are any.
         self.first_rows: Piece | None = None
         self.most_elements = sketch_elements(
             request.num_samples,
@@ -165,13 +166,13 @@ class Run:
                 stacklevel=5,
             )
 
-    def check_rows(self, inputs: Any) -> None:
+    def check_rows(self, inputs: Callable[[], Any]) -> None:
         """Checks that rows do not influence each other, once per program.
 
         If they do, samples run one at a time, and batches as they are given.
 
         Args:
-            inputs: Structure of arrays or tensors, some rows of `x`.
+            inputs: Returns some rows of `x`, a structure of tensors.
         """
         if self.plan.mixes_rows:
             self._accept_mixing()
@@ -186,7 +187,7 @@ class Run:
             return found_out(
                 self.model,
                 ("rows mix", self.plan.signature, self.engine.key, watch),
-                lambda: rows_mix(first_row, inputs),
+                lambda: rows_mix(first_row, inputs()),
             )
 
         mixed = mix(watch=False)
@@ -406,14 +407,6 @@ class Run:
         inputs = self.plan.flatten(batch.inputs)
         sampler, engine = self._sampler(batch.num_rows, 1)
         cut = sampler.prefix(self.plan, engine, inputs)
-        if self.first_rows is None:
-            count = min(batch.num_rows, _dead.ROWS)
-            few = cut
-            if count < batch.num_rows and not self.plan.mixes_rows:
-                few = self._rows(cut, batch.num_rows, slice(0, count))
-            else:
-                count = batch.num_rows
-            self.first_rows = Piece(few, batch.first_row, count)
         parts: list[list[Collected]] = [[] for _ in self.heads]
         for begin in range(0, batch.num_rows, geometry.tile_rows):
             end = min(begin + geometry.tile_rows, batch.num_rows)
@@ -424,7 +417,21 @@ class Run:
             made = self._tile(tile, first_row, end - begin, geometry, progress)
             for part, collected in zip(parts, made, strict=True):
                 part.append(collected)
-        return [join(part) for part in parts]
+        whole = [join(part) for part in parts]
+        if self.first_rows is None and not _varies(whole):
+            self._keep_rows(cut, batch)
+        return whole
+
+    def _keep_rows(
+        self, cut: Sequence[tf.Tensor | None], batch: _data.Batch
+    ) -> None:
+        """Keeps some rows, to find out why nothing varies if nothing does."""
+        count = min(batch.num_rows, _dead.ROWS)
+        if count < batch.num_rows and not self.plan.mixes_rows:
+            cut = self._rows(cut, batch.num_rows, slice(0, count))
+        else:
+            count = batch.num_rows
+        self.first_rows = Piece(cut, batch.first_row, count)
 
     def _rows(
         self, cut: Sequence[tf.Tensor | None], num_rows: int, rows: Any
@@ -708,7 +715,7 @@ class Run:
         """Returns the `Predictive` of each output, in the model's structure."""
         request = self.request
         collected = [join(parts) for parts in self.collected]
-        if not any(each.moments.variance.any() for each in collected):
+        if not _varies(collected):
             self._warn_of_dead_network()
         if self.kept is not None:
             collected = [
@@ -802,6 +809,11 @@ def _predictive(
         sampled_variance=sampled,
         num_samples_used=collected.num_samples if adaptive else None,
     )
+
+
+def _varies(collected: Sequence[Collected]) -> bool:
+    """Whether samples of some row differ from each other."""
+    return any(each.moments.variance.any() for each in collected)
 
 
 def _numbers(rows: Any, collector: Any) -> Any:

@@ -3,11 +3,13 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import random
 import time
 import warnings
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -251,7 +253,7 @@ def predict_with_uncertainty(
         surveyed = complete(model, None, surveyed, layers)
         check_noise(model, surveyed, layers, allow_hidden_noise)
 
-    def start(example: Any, rows: Any) -> Run | MomentsRun:
+    def start(example: Any, rows: Callable[[], Any]) -> Run | MomentsRun:
         seen = complete(model, example, surveyed, layers)
         if seen is not surveyed:
             check_noise(model, seen, layers, allow_hidden_noise)
@@ -299,7 +301,7 @@ def predict_with_uncertainty(
         _data.check_shapes(model, x)
         _data.check_arrays(x)
         size = request.batch_size or KERAS_BATCH
-        run = start(_data.specs_of(x, size), _data.some_rows(x))
+        run = start(_data.specs_of(x, size), lambda: _data.some_rows(x))
         # Moments are taken on one device.
         replicas = request.num_replicas if isinstance(run, Run) else 1
         rows = rows_per_batch(run.plan, request.batch_size, replicas)
@@ -311,7 +313,8 @@ def predict_with_uncertainty(
         for batch in _data.iterate(x, rows, steps):
             if run is None:
                 _data.check_shapes(model, batch.inputs)
-                run = start(batch.inputs, batch.inputs)
+                rows_of = functools.partial(_data.some_rows, batch.inputs)
+                run = start(batch.inputs, rows_of)
                 if isinstance(run, Run):
                     run.begin(None, files)
             run.add(batch, progress, checked=num_rows is not None)

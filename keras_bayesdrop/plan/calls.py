@@ -32,13 +32,13 @@ Call = Callable[[Sequence[tf.Tensor], Draws | None], list[tf.Tensor]]
 def quiet_call(operation: Any, fill: Fill, path: str) -> Call:
     """Makes a step's `call` of an operation without noise."""
     plain = inference_call(operation, fill)
-    if not holds_time_distributed(operation):
-        return plain
     nothing = Observation((), (), (), (), (), None)
 
     def call(
         values: Sequence[tf.Tensor], draws: Draws | None
     ) -> list[tf.Tensor]:
+        if not holds_time_distributed(operation):
+            return plain(values, draws)
         off = _Drawer(operation, path, nothing, (0, 0), (), None)
         with redirected(operation, path, off, {}):
             return plain(values, draws)

@@ -18,7 +18,6 @@ from typing import Any
 import keras
 
 from keras_bayesdrop import _keras
-from keras_bayesdrop._fingerprint import version_of
 from keras_bayesdrop._identity import identity
 from keras_bayesdrop.errors import HiddenNoiseError
 from keras_bayesdrop.errors import PlanError
@@ -186,7 +185,6 @@ def build_plan(
         and (site.path in surveyed.seen or not surveyed.is_complete)
     )
     shapes = surveyed.shapes
-    version = version_of(model, [node.operation for node in graph.nodes])
     roles = [role_of(pair) for pair in shapes]
     steps, problems, reasons = _steps(graph, surveyed, roles, chosen)
     prefix, suffix, cut = _split(graph, steps)
@@ -202,7 +200,7 @@ def build_plan(
     signature = (
         chosen,
         tuple((site.path, site.noise, site.noise_shape) for site in sites),
-        version,
+        surveyed.version,
         tuple(identity(node.operation) for node in graph.nodes),
         _structure_of(example) if _keras.graph_of(model) is None else "",
     )

@@ -58,6 +58,7 @@ class Survey:
         seen: Paths of sites that were seen to draw.
         hidden: Noise that cannot be taken over.
         is_complete: Whether everything there is to see was seen.
+        version: Changes when compiled programs of the model go stale.
         fixed_batch: Why the model takes one batch size only, or `""`.
     """
 
@@ -70,6 +71,7 @@ class Survey:
     seen: frozenset[str]
     hidden: tuple[Hidden, ...]
     is_complete: bool
+    version: int
     fixed_batch: str = ""
 
 
@@ -88,46 +90,42 @@ def survey(
         What was found.
     """
     graph = read_graph(model)
+    version = version_of(
+        model, () if graph is None else [node.operation for node in graph.nodes]
+    )
     if graph is None and example is None:
-        sites = tuple(_declared(model, ""))
+        requestable = _augmentations(model, "")
+        sites = tuple(_declared(model, "", requestable))
         return Survey(
             None,
             (sites,),
             (None,),
             (),
             sites,
-            _requestable(model, ""),
+            frozenset(requestable),
             frozenset(),
             (),
             False,
+            version,
         )
     if graph is None:
-        graph, walk = _walk_of_one(model, example, asked)
+        graph, walk = _walk_of_one(model, example, asked, version)
     else:
-        walk = _walk(graph, example, asked)
+        walk = _known_walk(model, graph, example, asked, version)
     node_sites = []
     everything: dict[str, Site] = {}
     seen: set[str] = set()
     hidden: list[Hidden] = []
-    requestable: set[str] = set()
-    for node, observation in zip(graph.nodes, walk.observations, strict=True):
-        declared = _declared(node.operation, node.path)
-        requestable |= _requestable(node.operation, node.path)
+    for node, observation, on_request in zip(
+        graph.nodes, walk.observations, walk.requestable, strict=True
+    ):
+        declared = _declared(node.operation, node.path, on_request)
         if observation is not None:
-            layers = {
-                where: layer
-                for layer, where in layer_tree(node.operation, node.path)
-            }
-            by_hand = {
-                where: hand_made_site(layers[where], where, functions)
-                for where, functions in observation.by_hand
-            }
-            declared = [by_hand.pop(s.path, s) for s in declared]
-            declared += list(by_hand.values())
+            declared = _with_hand_made(node, declared, observation)
             drawn = {draw.path for draw in observation.draws if draw.used}
             hidden += observation.hidden
         else:
-            drawn = {site.path for site in declared} - requestable
+            drawn = {site.path for site in declared}.difference(on_request)
         seen |= drawn
         node_sites.append(tuple(declared))
         for site in declared:
@@ -138,12 +136,50 @@ def survey(
         tuple(walk.observations),
         tuple(walk.shapes),
         tuple(everything.values()),
-        frozenset(requestable),
+        frozenset(path for paths in walk.requestable for path in paths),
         frozenset(seen),
         tuple(hidden),
         True,
+        version,
         walk.fixed_batch,
     )
+
+
+def _known_walk(
+    model: Any,
+    graph: Graph,
+    example: Any,
+    asked: Collection[str],
+    version: int,
+) -> "_Walk":
+    """Walks over a graph, once for models and examples like these."""
+    key = (
+        "walk",
+        version,
+        frozenset(asked),
+        tuple(tuple(graph.specs[number].shape) for number in graph.inputs),
+        tuple(tuple(x.shape) for x in keras.tree.flatten(example))
+        if example is not None
+        else None,
+    )
+    return facts.get(model, key, lambda: _walk(graph, example, asked))
+
+
+def _with_hand_made(
+    node: Node, declared: list[Site], observation: Observation
+) -> list[Site]:
+    """Adds the sites of what the code of layers draws."""
+    if not observation.by_hand:
+        return declared
+    layers = {
+        where: layer for layer, where in layer_tree(node.operation, node.path)
+    }
+    by_hand = {
+        where: hand_made_site(layers[where], where, functions)
+        for where, functions in observation.by_hand
+    }
+    replaced = [by_hand.pop(site.path, site) for site in declared]
+    return [*replaced, *by_hand.values()]
 
 
 def empty_graph(model: Any) -> Graph:
@@ -163,20 +199,23 @@ def find_sites(model: Any, example: Any = None) -> list[Site]:
     return list(survey(model, example).sites)
 
 
-def _declared(operation: Any, path: str) -> list[Site]:
+def _declared(
+    operation: Any, path: str, on_request: Collection[str]
+) -> list[Site]:
     """Returns noise layers, and layers that draw on request."""
-    return [
-        *inner_sites(operation, path),
-        *(
+    sites = inner_sites(operation, path)
+    if on_request:
+        sites += [
             hand_made_site(layer, where, ())
             for layer, where in layer_tree(operation, path)
-            if is_augmentation(layer)
-        ),
-    ]
+            if where in on_request
+        ]
+    return sites
 
 
-def _requestable(operation: Any, path: str) -> frozenset[str]:
-    return frozenset(
+def _augmentations(operation: Any, path: str) -> tuple[str, ...]:
+    """Returns the paths of layers that draw on request."""
+    return tuple(
         where
         for layer, where in layer_tree(operation, path)
         if is_augmentation(layer)
@@ -185,10 +224,14 @@ def _requestable(operation: Any, path: str) -> frozenset[str]:
 
 @dataclasses.dataclass(frozen=True)
 class _Walk:
-    """Shapes of all values, and what was seen in the nodes."""
+    """Shapes of all values, and what was seen in the nodes.
+
+    It holds no layer, so that it can be kept with the model.
+    """
 
     shapes: list[tuple[Shape, Shape]]
     observations: list[Observation | None]
+    requestable: list[tuple[str, ...]]
     fixed_batch: str = ""
 
 
@@ -212,7 +255,9 @@ def _walk(graph: Graph, example: Any, asked: Collection[str]) -> _Walk:
         if batches == BATCHES:
             return walk
         why = "it does not take any number of rows"
-        return _Walk(_assume_batch_first(graph), walk.observations, why)
+        return dataclasses.replace(
+            walk, shapes=_assume_batch_first(graph), fixed_batch=why
+        )
     if failure is not None and any(looks):
         raise _cannot_trace(failure, only) from failure.error
     return _walk_assuming(graph, looks, asked)
@@ -277,7 +322,7 @@ def _walk_assuming(
                 if len(pair[0]) != len(shapes[value][0]):
                     shapes[value] = pair
         observations.append(seen)
-    return _Walk(shapes, observations)
+    return _Walk(shapes, observations, _requestable(graph))
 
 
 def _propagate(
@@ -313,8 +358,14 @@ def _propagate(
         shapes.update(zip(node.outputs, made, strict=True))
         dtypes.update(zip(node.outputs, made_dtypes, strict=True))
     return _Walk(
-        [shapes[number] for number in range(len(graph.specs))], observations
+        [shapes[number] for number in range(len(graph.specs))],
+        observations,
+        _requestable(graph),
     )
+
+
+def _requestable(graph: Graph) -> list[tuple[str, ...]]:
+    return [_augmentations(node.operation, node.path) for node in graph.nodes]
 
 
 def _outputs(
@@ -356,7 +407,7 @@ def _declared_outputs(
 
 
 def _walk_of_one(
-    model: Any, example: Any, asked: Collection[str]
+    model: Any, example: Any, asked: Collection[str], version: int
 ) -> tuple[Graph, _Walk]:
     """Returns the graph of a model whose `call` is its own code."""
     leaves = keras.tree.flatten(example)
@@ -371,7 +422,7 @@ def _walk_of_one(
         dtypes = [spec.dtype.name for spec in specs]
         try:
             observation = observed(
-                model, fill, "", pairs, dtypes, BATCHES, asked
+                model, fill, "", pairs, dtypes, BATCHES, asked, version
             )
         except PlanError:
             raise
@@ -380,8 +431,9 @@ def _walk_of_one(
             rows = _example_rows(example)
             only = (rows, rows)
             try:
+                pairs = _pairs(specs, only)
                 observation = observed(
-                    model, fill, "", _pairs(specs, only), dtypes, only, asked
+                    model, fill, "", pairs, dtypes, only, asked, version
                 )
             except Exception:
                 failure = _Untraceable(model.name, error)
@@ -400,7 +452,7 @@ def _walk_of_one(
     shapes = [*pairs, *(observation.shapes if observation else ())]
     if fixed:
         shapes = _assume_batch_first(graph)
-    return graph, _Walk(shapes, [observation], fixed)
+    return graph, _Walk(shapes, [observation], _requestable(graph), fixed)
 
 
 def _pairs(
@@ -491,6 +543,7 @@ def observed(
     dtypes: Sequence[Any],
     batches: tuple[int, int],
     asked: Collection[str],
+    version: int | None = None,
 ) -> Observation:
     """Observes an operation, or remembers what was seen before."""
     sites = tuple(
@@ -503,7 +556,7 @@ def observed(
     )
     key = (
         "draws",
-        version_of(operation),
+        version_of(operation) if version is None else version,
         path,
         sites,
         tuple(shapes),

@@ -513,8 +513,10 @@ class RandomTest(TestCase):
                 seen.append(sorted(arguments))
                 return run(**arguments)
 
+        layer = layers.SimpleRNN(2, unroll=True)
+        layer.build((1, 3, 2))
         with observing(Sees()):
-            layers.SimpleRNN(2, unroll=True)(tf.ones([1, 3, 2]))
+            layer(tf.ones([1, 3, 2]))
         self.assertContainsSubset(
             ["input_length", "inputs", "step_function", "time_major", "unroll"],
             seen[0],
@@ -540,7 +542,8 @@ class RandomTest(TestCase):
                 return self.child(x)
 
         Parent()(tf.ones([1, 2]), training=False)
-        self.assertEqual(modes, [False, True, False])
+        # The build of the parent calls it first.
+        self.assertEqual(modes[-3:], [False, True, False])
 
     def test_seed_generators_are_found(self):
         (state,) = _keras.seed_variables(layers.Dropout(0.5))
