@@ -39,6 +39,8 @@ class Draws:
         unordered: Whether values with several entries per row hold them in
             an order of their own. Each entry then has noise of its own, and
             there must be one sample in the block.
+        weights_shared: Whether one draw of weights serves all rows, whatever
+            `shared` says.
         watched: Takes what the first row has of every value with several
             entries per row, if it is a list.
     """
@@ -51,6 +53,7 @@ class Draws:
     num_rows: Any
     shared: bool
     unordered: bool = False
+    weights_shared: bool = False
     watched: list[Any] | None = None
 
     def fold(self, x: tf.Tensor, whole_rows: bool = True) -> tf.Tensor:
@@ -288,9 +291,10 @@ class Draws:
         few draws, however many samples there are.
         """
         layer = noise.layer
+        shared = self.shared or self.weights_shared
         samples = self.num_samples if folded else 1
         row_units = layer.row_units(x) if whole_rows else None
-        if not self.shared and row_units is not None:
+        if not shared and row_units is not None:
             grouped = tf.reshape(x, _stack([self.num_rows, samples, *_dims(x)]))
             words = self._words(site, None, [row_units])
             outputs = layer.call_rows(grouped, words)
@@ -327,9 +331,9 @@ class Draws:
         outputs = tf.map_fn(
             # Nothing here depends on values, so there is nothing to convert.
             tf.autograph.experimental.do_not_convert(
-                run_sample if self.shared else run_row
+                run_sample if shared else run_row
             ),
-            tf.range(block if self.shared else block * rows),
+            tf.range(block if shared else block * rows),
             fn_output_signature=spec,
             parallel_iterations=_DRAWS_AT_ONCE,
         )

@@ -302,12 +302,15 @@ class Run:
             files: Holds files that are written while it is open.
         """
         if num_rows is not None:
-            self._check_row_numbers(num_rows)
-        if self.kept is None:
-            return
-        if num_rows is not None:
+            self.reserve(num_rows)
+        if self.kept is not None:
+            self.kept.open(files)
+
+    def reserve(self, num_rows: int) -> None:
+        """Makes room for what is kept of so many rows, or raises."""
+        self._check_row_numbers(num_rows)
+        if self.kept is not None:
             self.kept.reserve(num_rows)
-        self.kept.open(files)
 
     def end(self) -> None:
         """Ends what is kept, while its files are open."""

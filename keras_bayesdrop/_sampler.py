@@ -161,6 +161,8 @@ class Sampler:
                 num_rows=num_rows,
                 shared=self.shared,
                 unordered=plan.unordered,
+                # Rows of a batch that depend on each other see one function.
+                weights_shared=plan.mixes_rows,
                 watched=watched,
             )
             outputs = engine.run_suffix(plan, values, draws)

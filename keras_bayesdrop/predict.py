@@ -9,7 +9,6 @@ import os
 import random
 import time
 import warnings
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -253,14 +252,13 @@ def predict_with_uncertainty(
         surveyed = complete(model, None, surveyed, layers)
         check_noise(model, surveyed, layers, allow_hidden_noise)
 
-    def start(example: Any, rows: Callable[[], Any]) -> Run | MomentsRun:
+    def start(example: Any) -> Run | MomentsRun:
         seen = complete(model, example, surveyed, layers)
         if seen is not surveyed:
             check_noise(model, seen, layers, allow_hidden_noise)
         plan = build_plan(model, layers, example, seen)
         if method == "sampling":
             run = Run(model, plan, engine, task, from_logits, request)
-            run.check_rows(rows)
             _warn_if_not_adaptive(run)
             return run
         graph = require_graph(model, seen)
@@ -268,12 +266,10 @@ def predict_with_uncertainty(
             model, graph, plan, method, covariance, fallback
         )
         if part is None:
-            moments = MomentsRun(
+            return MomentsRun(
                 model, graph, plan, full, task, from_logits, request
             )
-            moments.check_rows(rows)
-            return moments
-        partial = PartialRun(
+        return PartialRun(
             model,
             graph,
             plan,
@@ -285,8 +281,6 @@ def predict_with_uncertainty(
             from_logits,
             request,
         )
-        partial.check_rows(rows)
-        return partial
 
     num_rows = _data.count_rows(x)
     request = _with_replicas(
@@ -301,7 +295,10 @@ def predict_with_uncertainty(
         _data.check_shapes(model, x)
         _data.check_arrays(x)
         size = request.batch_size or KERAS_BATCH
-        run = start(_data.specs_of(x, size), lambda: _data.some_rows(x))
+        run = start(_data.specs_of(x, size))
+        if isinstance(run, Run) and steps is None:
+            run.reserve(num_rows)
+        run.check_rows(lambda: _data.some_rows(x))
         # Moments are taken on one device.
         replicas = request.num_replicas if isinstance(run, Run) else 1
         rows = rows_per_batch(run.plan, request.batch_size, replicas)
@@ -313,8 +310,8 @@ def predict_with_uncertainty(
         for batch in _data.iterate(x, rows, steps):
             if run is None:
                 _data.check_shapes(model, batch.inputs)
-                rows_of = functools.partial(_data.some_rows, batch.inputs)
-                run = start(batch.inputs, rows_of)
+                run = start(batch.inputs)
+                run.check_rows(functools.partial(_data.some_rows, batch.inputs))
                 if isinstance(run, Run):
                     run.begin(None, files)
             run.add(batch, progress, checked=num_rows is not None)

@@ -244,7 +244,9 @@ def _recurrent(layer: Any, path: str) -> _Owner | None:
 
         def call(sequences: Any, *args: Any, **kwargs: Any) -> Any:
             kept.clear()
-            return original(sequences, *args, **{**kwargs, **mode})
+            # Cells that are told to train tell the siblings of their layer.
+            with _keras.training_mode(layer, bool(mode)):
+                return original(sequences, *args, **{**kwargs, **mode})
 
         def mask_of(key: tuple[int, str]) -> Callable[[Any], Any]:
             count = getattr(cells[key[0]], "dropout_mask_count", None)
