@@ -8,13 +8,13 @@ and compared with each other and with a limit. NumPy only.
 
 import copy
 import os
-import pathlib
 import sys
 import zipfile
 from typing import IO
 
 import numpy as np
 
+from keras_bayesdrop._memory import available_memory
 from keras_bayesdrop.errors import TooLargeError
 
 # By default a file takes at most this share of the memory that is available,
@@ -25,32 +25,13 @@ _RATIO = 100
 # No deflated byte stands for more.
 _DEFLATE_RATIO = 1032
 _CHUNK = 2**20
-_MEMINFO = pathlib.Path("/proc/meminfo")
-_CGROUP = pathlib.Path("/sys/fs/cgroup")
-
-
-def available_memory() -> int:
-    """Bytes that can be had without swapping; huge if that is not known."""
-    known = [sys.maxsize]
-    for line in _text(_MEMINFO).splitlines():
-        if line.startswith("MemAvailable:"):
-            known.append(int(line.split()[1]) * 1024)
-    # A container may have less than its machine.
-    limit = _text(_CGROUP / "memory.max").strip()
-    used = _text(_CGROUP / "memory.current").strip()
-    if limit.isdecimal() and used.isdecimal():
-        cached = [
-            int(line.split()[1])
-            for line in _text(_CGROUP / "memory.stat").splitlines()
-            if line.startswith("inactive_file ")
-        ]
-        known.append(max(int(limit) - int(used) + sum(cached), 0))
-    return min(known)
 
 
 def default_limit(size: int) -> int:
     """Bytes of memory that a file of some size on disk may take by default."""
-    return min(int(available_memory() * _SHARE), max(_ALWAYS, _RATIO * size))
+    most = max(_ALWAYS, _RATIO * size)
+    available = available_memory()
+    return most if available is None else min(int(available * _SHARE), most)
 
 
 class Limit:
@@ -205,10 +186,3 @@ def _readable(number: int) -> str:
         if number >= factor:
             return f"{number / factor:.1f} {unit}"
     return f"{number} bytes"
-
-
-def _text(path: pathlib.Path) -> str:
-    try:
-        return path.read_text("ascii")
-    except OSError:
-        return ""

@@ -9,14 +9,18 @@ import keras
 import numpy as np
 
 from keras_bayesdrop import _data
+from keras_bayesdrop import _keras
 from keras_bayesdrop import metrics
+from keras_bayesdrop._model_checks import check_noise
 from keras_bayesdrop._model_checks import check_num_samples
+from keras_bayesdrop._model_checks import unwrap
 from keras_bayesdrop._noise_precision import fit_noise_precision
 from keras_bayesdrop._validate import check_choice
 from keras_bayesdrop._validate import check_int
 from keras_bayesdrop._validate import check_positive
 from keras_bayesdrop._validate import check_positive_int
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.plan import survey
 from keras_bayesdrop.predict import predict_with_uncertainty
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.sites import LayerSelection
@@ -56,6 +60,9 @@ class UncertaintyMonitor(keras.callbacks.Callback):
         task: As in `predict_with_uncertainty`.
         from_logits: As in `predict_with_uncertainty`.
         layers: As in `predict_with_uncertainty`.
+        allow_hidden_noise: As in `predict_with_uncertainty`. Noise that cannot
+            be sampled is an error before training begins, if the model is
+            built by then.
 
     Example:
     ```python
@@ -82,6 +89,7 @@ class UncertaintyMonitor(keras.callbacks.Callback):
         task: Any = "auto",
         from_logits: bool | None = None,
         layers: LayerSelection = None,
+        allow_hidden_noise: bool = False,
     ) -> None:
         super().__init__()
         self.validation_data = _check_data(validation_data)
@@ -102,11 +110,18 @@ class UncertaintyMonitor(keras.callbacks.Callback):
         self.task = task
         self.from_logits = from_logits
         self.layers = layers
+        self.allow_hidden_noise = bool(allow_hidden_noise)
         self._last: dict[str, float] = {}
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Forgets what an earlier training left."""
+        """Forgets what an earlier training left; looks for hidden noise."""
         self._last = {}
+        if self.allow_hidden_noise or not _keras.all_built(self.model):
+            return
+        model, layers = unwrap(self.model, self.layers)
+        surveyed = survey(model)
+        if surveyed.is_complete:
+            check_noise(model, surveyed, layers)
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
@@ -130,6 +145,7 @@ class UncertaintyMonitor(keras.callbacks.Callback):
             task=self.task,
             from_logits=self.from_logits,
             layers=self.layers,
+            allow_hidden_noise=self.allow_hidden_noise,
             return_samples=True,
             verbose=0,
         )

@@ -136,7 +136,7 @@ class Plan:
         return any(
             not step.whole_rows
             if isinstance(step, NoiseStep)
-            else step.num_sites > 0
+            else step.has_entries
             for step in self.suffix
             if step.active
         )
@@ -362,7 +362,15 @@ def _steps(
                 (number, on_request),
                 chosen,
             )
-            steps.append(CallStep(*place, call, number, len(here), active))
+            several = any(
+                draw.path in chosen
+                and draw.axis == 0
+                and draw.shapes[0][0] != BATCHES[0]
+                for draw in seen.draws
+            )
+            steps.append(
+                CallStep(*place, call, number, len(here), active, several)
+            )
             for draw in seen.draws:
                 if draw.path not in chosen:
                     continue

@@ -62,6 +62,7 @@ class CallStep:
         first_site: Number of the first noise site inside.
         num_sites: How many there are.
         active: Whether any of them is on.
+        has_entries: Whether one that is on perturbs several entries per row.
         piece: What it computes, for engines that compile it, or why they
             cannot.
     """
@@ -74,6 +75,7 @@ class CallStep:
     first_site: int = 0
     num_sites: int = 0
     active: bool = False
+    has_entries: bool = False
     piece: Piece | str = "noise inside"
 
     @property

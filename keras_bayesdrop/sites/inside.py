@@ -3,8 +3,8 @@
 
 A draw belongs to the layer whose `call` is under way. A draw in the body of
 Keras' loop over time is one site for all steps, [rows, steps, units], although
-the body is traced once; and a draw whose result Keras throws away (it runs a
-cell once before the loop, to see the shape of its output) is none.
+the body is traced once. Keras runs the body once more before the loop, to see
+the shape of its output: these draws are the same site.
 """
 
 import abc
@@ -33,7 +33,6 @@ class Loop:
         steps: Number of steps, int or scalar tensor.
         unrolled: Whether Python makes the steps, one after another.
         step: Number of the step under way, a scalar tensor.
-        number: How often the body was entered.
         draws: Draws so far in the step under way.
         kept: Per draw of a step, what all steps share of it.
         graph: The graph around the loop, or `None` in eager mode.
@@ -43,16 +42,10 @@ class Loop:
     steps: Any
     unrolled: bool
     step: Any = None
-    number: int = 0
     draws: int = 0
     kept: dict[int, Any] = dataclasses.field(default_factory=dict)
     graph: Any = None
     body: Any = None
-
-    @property
-    def is_trial(self) -> bool:
-        """Whether the body runs outside of the loop, for its shapes only."""
-        return self.number == 1 and not self.unrolled
 
     def shared(self, make: Callable[[], Any]) -> Any:
         """Returns what `make` made for this draw, at whichever step."""
@@ -182,7 +175,6 @@ class NoiseInside(abc.ABC):
         def step(both: Any, states: Any) -> Any:
             x, number = both
             under_way.step = tf.reshape(number, [])
-            under_way.number += 1
             if graph is not None:
                 under_way.body = tf.compat.v1.get_default_graph()
             under_way.draws = 0
@@ -209,8 +201,6 @@ class NoiseInside(abc.ABC):
 
     @property
     def _is_discarded(self) -> bool:
-        if any(loop.is_trial for loop in self._loops):
-            return True
         # Inside a cell that was called for nothing.
         started = self._configuring
         return started is not None and len(self._frames) > started

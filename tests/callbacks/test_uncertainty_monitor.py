@@ -10,6 +10,7 @@ import tensorflow as tf
 import keras_bayesdrop as kbd
 from keras_bayesdrop.callbacks import UncertaintyMonitor
 from tests.helpers import TestCase
+from tests.sites import own_layers
 
 SEED = 3
 SAMPLES = 12
@@ -463,3 +464,28 @@ class BadDataTest(TestCase):
         x, y = _data()
         with self.assertRaisesRegex(ValueError, "fit"):
             _evaluated(_model(), (x[:, :3], y))
+
+
+def test_hidden_noise_is_refused_before_training():
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            own_layers.ByTensorFlow(name="culprit"),
+            keras.layers.Dropout(0.5),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("sgd", "mse")
+    before = model.get_weights()
+    x, y = np.ones((8, 3), "float32"), np.ones((8, 1), "float32")
+    monitor = kbd.callbacks.UncertaintyMonitor((x, y), 4)
+    with pytest.raises(kbd.errors.HiddenNoiseError, match="culprit"):
+        model.fit(x, y, callbacks=[monitor], verbose=0)
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+    allowed = kbd.callbacks.UncertaintyMonitor(
+        (x, y), 4, allow_hidden_noise=True
+    )
+    with pytest.warns(kbd.BayesdropWarning, match="culprit"):
+        history = model.fit(x, y, callbacks=[allowed], verbose=0).history
+    assert "val_mc_rmse" in history
