@@ -158,7 +158,7 @@ def _known_walk(
         version,
         frozenset(asked),
         tuple(tuple(graph.specs[number].shape) for number in graph.inputs),
-        tuple(tuple(x.shape) for x in keras.tree.flatten(example))
+        tuple(tuple(x.shape)[1:] for x in keras.tree.flatten(example))
         if example is not None
         else None,
     )

@@ -9,6 +9,7 @@ only by the thread that made it, and is always taken back.
 
 import contextlib
 import dataclasses
+import types
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -119,6 +120,9 @@ def _framed(
 ) -> Loan:
     """A layer says when its `call` begins and ends."""
     original = original_of(layer, "call")
+    if isinstance(original, tf.types.experimental.PolymorphicFunction):
+        # What is traced here must not stay with the caller's `tf.function`.
+        original = types.MethodType(type(layer).call.python_function, layer)
     site = hand_made_site(layer, path, ())
     position = _keras.position_of(layer, "training")
 

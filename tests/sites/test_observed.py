@@ -222,6 +222,30 @@ def test_a_draw_whose_result_is_thrown_away_is_not_seen():
         predict(model, zoo.numbers(4))
 
 
+def test_a_call_that_is_a_function_of_tensorflow_keeps_its_noise():
+    """A trace without noise must not be the one that training finds."""
+
+    class Compiled(layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.generator = keras.random.SeedGenerator(1)
+
+        @tf.function(autograph=False)
+        def call(self, x, training=None):
+            if not training:
+                return x
+            return keras.random.dropout(x, 0.5, seed=self.generator)
+
+    model = keras.Sequential([keras.Input((40,)), Compiled()])
+    for rows in (7, 11):  # The batch sizes that layers are traced for.
+        x = np.ones((rows, 40), "float32")
+        p = predict(model, x, masks="independent")
+        # 5600 coins or more: 4 standard errors are 0.027.
+        assert np.mean(p.samples == 0) == pytest.approx(0.5, abs=0.027)
+        assert np.any(np.asarray(model(x, training=True)) == 0)
+        np.testing.assert_array_equal(model(x), x)
+
+
 def test_drop_in_is_sampled():
     """Its output is `keep * x + (1 - keep)`."""
     model = keras.Sequential(
