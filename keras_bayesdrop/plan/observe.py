@@ -16,6 +16,7 @@ Layers below one that is called in training mode stay in inference mode.
 Everything else is out of reach, and is said to be.
 """
 
+import collections
 import dataclasses
 import re
 from collections.abc import Collection
@@ -228,12 +229,13 @@ def _training_modes(
     harmless = _harmless(others, plain, run, modes, specs)
     final = modes([*leaves, *harmless])
     chosen = run(final) if final else plain
-    reached = _keys(chosen)
+    reached = collections.Counter(_keys(chosen))
     owners = {where: layer for layer, where in tree}
     for event in full.events:
+        reached[event.key] -= 1
         if (
             not event.used
-            or event.key in reached
+            or reached[event.key] >= 0
             or any(each.path == event.site.path for each in hidden)
         ):
             continue
@@ -267,7 +269,8 @@ def _harmless(
         return others
     if len(others) == 1:
         return []
-    return [where for where in others if adds_only_noise([where])]
+    alone = [where for where in others if adds_only_noise([where])]
+    return alone if alone and adds_only_noise(alone) else []
 
 
 def _why_not_alone(layer: Any) -> str:

@@ -273,6 +273,14 @@ class ScaledInTraining(IfTraining):
         return self.dropout(x) * 1.5 if training else x
 
 
+class AgainInTraining(IfTraining):
+    """Draws in every mode, and in training once more."""
+
+    def call(self, x, training=None):
+        x = self.dropout(x)
+        return self.dropout(x) * 1.5 if training else x
+
+
 class BatchNormInTraining(IfTraining):
     """A statistic that does not move, and an output that does."""
 
@@ -307,6 +315,7 @@ OUT_OF_REACH = {
     BesideLayers: "owns other layers",
     BesideState: "state",
     ScaledInTraining: "more than the noise",
+    AgainInTraining: "more than the noise",
     BatchNormInTraining: "more than the noise",
     FailsInTraining: "not for training",
 }
