@@ -214,6 +214,14 @@ FOUND: dict[str, dict[str, Any]] = {
         "batch_norm",
         model="subclassed",
     ),
+    "recurrent dropout tells BatchNormalization to train": _spec(
+        "sequence", _RNN, "batch_norm", model="subclassed"
+    ),
+    "one draw of weights for rows that mix": _spec(
+        "vector",
+        _piece("drop_connect"),
+        {"kind": "mixes_rows", "how": "softmax"},
+    ),
     "a layer that only training builds": _spec(
         "vector", _piece("harmful", cls="HarmfulUnbuilt")
     ),
