@@ -71,7 +71,7 @@ def first_constant_layer(
             num_rows=num_rows,
             shared=shared,
             unordered=plan.unordered,
-            weights_shared=plan.mixes_rows,
+            rows_mix=plan.mixes_rows,
         )
         interpreter.run_suffix(plan, plan.suffix, values, draws, look=look)
         if all(varies.values()):

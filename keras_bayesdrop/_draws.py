@@ -39,8 +39,8 @@ class Draws:
         unordered: Whether values with several entries per row hold them in
             an order of their own. Each entry then has noise of its own, and
             there must be one sample in the block.
-        weights_shared: Whether one draw of weights serves all rows, whatever
-            `shared` says.
+        rows_mix: Whether rows depend on the rest of their batch. One draw of
+            weights then serves all rows, whatever `shared` says.
         watched: Takes what the first row has of every value with several
             entries per row, if it is a list.
     """
@@ -53,7 +53,7 @@ class Draws:
     num_rows: Any
     shared: bool
     unordered: bool = False
-    weights_shared: bool = False
+    rows_mix: bool = False
     watched: list[Any] | None = None
 
     def fold(self, x: tf.Tensor, whole_rows: bool = True) -> tf.Tensor:
@@ -291,7 +291,7 @@ class Draws:
         few draws, however many samples there are.
         """
         layer = noise.layer
-        shared = self.shared or self.weights_shared
+        shared = self.shared or self.rows_mix
         samples = self.num_samples if folded else 1
         row_units = layer.row_units(x) if whole_rows else None
         if not shared and row_units is not None:

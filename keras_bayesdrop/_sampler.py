@@ -162,7 +162,7 @@ class Sampler:
                 shared=self.shared,
                 unordered=plan.unordered,
                 # Rows of a batch that depend on each other see one function.
-                weights_shared=plan.mixes_rows,
+                rows_mix=plan.mixes_rows,
                 watched=watched,
             )
             outputs = engine.run_suffix(plan, values, draws)
@@ -208,7 +208,7 @@ def _declared(plan: Plan, number: int, tensor: tf.Tensor) -> tf.TensorSpec:
     """
     declared = tuple(plan.specs[number].shape)
     sizes = tuple(tensor.shape)
-    if plan.fixed_batch:
+    if plan.fixed_batch or plan.mixes_rows:
         return tf.TensorSpec(sizes, tensor.dtype)
     if number not in plan.batchless:
         declared = (None, *declared[1:])

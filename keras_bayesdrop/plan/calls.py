@@ -40,6 +40,7 @@ def quiet_call(operation: Any, fill: Fill, path: str) -> Call:
         if not holds_time_distributed(operation):
             return plain(values, draws)
         off = _Drawer(operation, path, nothing, (0, 0), (), None)
+        off.step_by_step = True
         with redirected(operation, path, off, {}):
             return plain(values, draws)
 
@@ -90,6 +91,7 @@ def noisy_call(
             with redirected(operation, path, off, {}):
                 return plain(values, draws)
         noise = _Drawer(operation, path, seen, first_sites, chosen, draws)
+        noise.step_by_step = draws.rows_mix
         with redirected(operation, path, noise, modes):
             return plain(values, draws)
 

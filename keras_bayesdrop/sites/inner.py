@@ -333,7 +333,8 @@ def _time_distributed(layer: Any, path: str) -> _Owner:
         original = original_of(layer, "call")
 
         def call(inputs: Any, training: Any = None, mask: Any = None) -> Any:
-            if not is_noisy and inputs.shape[1] is not None:
+            known_length = inputs.shape[1] is not None
+            if known_length and (not is_noisy or noise.step_by_step):
                 return original(inputs, training=training, mask=mask)
             kwargs: dict[str, Any] = {}
             if _keras.accepts(inner, "training"):

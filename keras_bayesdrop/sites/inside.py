@@ -74,6 +74,9 @@ class NoiseInside(abc.ABC):
         self._modes: list[bool] = []
         self._configuring: int | None = None
         self.steps_apart = False
+        # Whether `TimeDistributed` is to call its layer step by step, as Keras
+        # does: rows of a step may depend on each other.
+        self.step_by_step = False
 
     @abc.abstractmethod
     def at_site(self, site: Site, x: tf.Tensor, loop: Loop | None) -> tf.Tensor:

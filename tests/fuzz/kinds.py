@@ -495,6 +495,10 @@ def _shared_layer(p, x):
 
 @kind("time_distributed", group="container", ranks=(SEQUENCE,))
 def _time_distributed(p, x):
+    if any(piece["kind"] == "drop_connect" for piece in p["inner"]):
+        # A draw of weights is one function for all steps of a sample, where
+        # Keras draws at every step.
+        raise DoesNotFitError("time_distributed", x.shape)
     inputs = keras.Input(x.shape[2:])
     inner = keras.Model(inputs, apply_all(p["inner"], inputs))
     return layers.TimeDistributed(inner)(x)

@@ -169,7 +169,11 @@ def _judge(seed: int, spec: Any, only: str = "") -> Result:
     from tests.fuzz import verdict
 
     keras.utils.clear_session(free_memory=False)
-    case = grammar.build(spec)
+    try:
+        case = grammar.build(spec)
+    except Exception as error:
+        # Keras itself refuses the model.
+        return Result(seed, "skipped", f"{type(error).__name__}: {error}")
     if only and only not in case.kinds:
         return Result(seed, "skipped", "")
     found = verdict.judge(case)
