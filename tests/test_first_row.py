@@ -112,7 +112,7 @@ def test_last_row_that_has_masks_of_its_own():
     x = np.ones((2, 5), np.float32)
     samples = [
         predict(model, x, last - 2, masks="independent", engine=engine).samples
-        for engine in ("fused", "reference")
+        for engine in ("auto", "reference")
     ]
     np.testing.assert_allclose(*samples, rtol=1e-5, atol=1e-6)
     with pytest.raises(kbd.BayesdropError, match="`first_row`"):
@@ -148,7 +148,7 @@ def test_rows_of_any_model_have_numbers():
 
 def test_shared_masks_have_no_last_row():
     model, x = network(), np.ones((2, 5), np.float32)
-    for engine in ("fused", "reference"):
+    for engine in ("auto", "reference"):
         far, near = (
             predict(model, x, row, engine=engine).samples
             for row in (2**63 - 1, 0)

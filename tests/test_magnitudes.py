@@ -29,7 +29,7 @@ def predict(model, x=X, **arguments):
     return kbd.predict_with_uncertainty(model, x, **settings)
 
 
-@pytest.mark.parametrize("engine", ["fused", "reference"])
+@pytest.mark.parametrize("engine", ["auto", "reference"])
 @pytest.mark.parametrize("size", SIZES)
 def test_spread_of_samples(size, engine):
     p = predict(network(size), engine=engine, return_samples=True)
