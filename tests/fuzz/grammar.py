@@ -80,7 +80,7 @@ def spec_of(seed: int) -> Spec:
         try:
             with quiet():
                 _model_of(spec)
-        except (DoesNotFitError, TypeError, AttributeError):
+        except (DoesNotFitError, TypeError, AttributeError, ValueError):
             # Keras takes a product with a number for sparse, and some
             # operations cannot follow; a subclassed model that needs values
             # has no symbolic output.
