@@ -222,20 +222,6 @@ def specs_of(x: Any, batch_size: int | None = None) -> Any:
     return keras.tree.map_structure(spec, x)
 
 
-def some_rows(x: Any) -> Any:
-    """Returns the first, a middle and the last row of arrays, as tensors."""
-
-    def pick(leaf: Any) -> tf.Tensor:
-        places = sorted({0, len(leaf) // 2, len(leaf) - 1})
-        rows = [np.asarray(leaf[place : place + 1]) for place in places]
-        array = np.concatenate(rows)
-        if array.dtype.kind == "f":
-            return tf.convert_to_tensor(array, keras.config.floatx())
-        return tf.convert_to_tensor(array)
-
-    return keras.tree.map_structure(pick, x)
-
-
 def iterate(x: Any, batch_size: int, steps: int | None) -> Iterator[Batch]:
     """Hands out the rows of `x` in order.
 

@@ -2,7 +2,6 @@
 """Whether a model can be sampled at all, asked before anything is computed."""
 
 import warnings
-from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -15,9 +14,11 @@ from keras_bayesdrop.errors import HiddenNoiseError
 from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.plan import Survey
 from keras_bayesdrop.plan import active_paths
+from keras_bayesdrop.plan import drawing_sites
+from keras_bayesdrop.plan import hidden_from
 from keras_bayesdrop.plan import hidden_noise
+from keras_bayesdrop.plan import reasons_of
 from keras_bayesdrop.sites import LayerSelection
-from keras_bayesdrop.sites import Site
 from keras_bayesdrop.views import StochasticView
 from keras_bayesdrop.views import View
 from keras_bayesdrop.views import source_of
@@ -74,26 +75,14 @@ def check_noise(
         allow_hidden_noise: Whether to warn of noise that cannot be reached,
             and go on without it.
     """
-    active = active_paths(layers, surveyed)
-    sites = [
-        site
-        for site in surveyed.sites
-        if site.noise.active and site.path in active
-    ]
-    drawn = [
-        site
-        for site in sites
-        if site.path in surveyed.seen or not surveyed.is_complete
-    ]
-    # What draws in training mode only stays off if other sites are asked for.
-    hidden = [each for each in surveyed.hidden if each.always or layers is None]
-    reasons = "; ".join(f"`{each.path}`: {each.why}" for each in hidden)
-    if not drawn and not (hidden and not allow_hidden_noise):
-        _raise_nothing(model, surveyed, sites, reasons)
+    hidden = hidden_from(layers, surveyed)
+    if hidden and not allow_hidden_noise:
+        raise HiddenNoiseError(hidden_noise(hidden))
+    reasons = reasons_of(hidden)
+    if surveyed.is_complete and not drawing_sites(layers, surveyed):
+        _raise_nothing(model, surveyed, layers, reasons)
     if not hidden:
         return
-    if not allow_hidden_noise:
-        raise HiddenNoiseError(hidden_noise(hidden))
     warnings.warn(
         "Some layers draw noise that cannot be reached: neither the seed nor "
         f"the uncertainty covers it. Use a dropout layer instead. {reasons}",
@@ -103,17 +92,20 @@ def check_noise(
 
 
 def _raise_nothing(
-    model: Any, surveyed: Survey, sites: Sequence[Site], reasons: str
+    model: Any, surveyed: Survey, layers: LayerSelection, reasons: str
 ) -> None:
-    if not surveyed.is_complete:
-        return
+    active = active_paths(layers, surveyed)
+    idle = ", ".join(
+        f"`{site.path}`"
+        for site in surveyed.sites
+        if site.noise.active and site.path in active
+    )
     seen = [
         f"`{layer.name}` ({type(layer).__name__})" for layer in model.layers
     ]
     named = ", ".join(seen[:_LAYERS_NAMED])
     more = ", ..." if len(seen) > _LAYERS_NAMED else ""
-    idle = ", ".join(f"`{site.path}`" for site in sites)
-    never = f" Never seen to draw: {idle}." if sites else ""
+    never = f" Never seen to draw: {idle}." if idle else ""
     asked = ", ".join(f"`{path}`" for path in sorted(surveyed.requestable))
     ask = f" Draws only if named in `layers`: {asked}." if asked else ""
     out_of_reach = f" Out of reach: {reasons}." if reasons else ""

@@ -6,7 +6,6 @@ No samples: mean and variance go through the network once.
 
 import collections
 import dataclasses
-from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -18,11 +17,11 @@ import tensorflow as tf
 
 from keras_bayesdrop import _data
 from keras_bayesdrop import _keras
+from keras_bayesdrop._programs import found_out
 from keras_bayesdrop._programs import programs
 from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._request import Request
 from keras_bayesdrop._row_check import rows_mix
-from keras_bayesdrop._sampler import found_out
 from keras_bayesdrop._tasks import Head
 from keras_bayesdrop._tasks import resolve_heads
 from keras_bayesdrop.analytic.entropy import mean_entropy
@@ -78,11 +77,11 @@ class MomentsRun:
         self.resolved = _resolved(graph, self.heads)
         self.case_rows = case_rows(self.resolved, plan.chosen, full)
 
-    def check_rows(self, inputs: Callable[[], Any]) -> None:
+    def check_rows(self, inputs: Any) -> None:
         """Raises if rows influence each other: moments take them apart.
 
         Args:
-            inputs: Returns some rows of `x`, a structure of tensors.
+            inputs: Structure of arrays or tensors, rows of `x`.
         """
 
         def first_row(rows: Any) -> list[tf.Tensor]:
@@ -95,7 +94,7 @@ class MomentsRun:
             ]
 
         key = ("rows mix", self.plan.signature, "moments", self.full)
-        if found_out(self.model, key, lambda: rows_mix(first_row, inputs())):
+        if found_out(self.model, key, lambda: rows_mix(first_row, inputs)):
             raise PlanError(
                 f"Rows of model `{self.model.name}` depend on the rest of "
                 "their batch, which moments do not know. Expected rows that "

@@ -84,9 +84,7 @@ def part_to_sample(
         The part, `None` if nothing has to be sampled; and whether covariances
         between units are carried through the rest.
     """
-    plan.require_samples(allow_hidden_noise=True)
-    if plan.one_at_a_time:
-        plan.require_folding()
+    plan.require_folding(allow_hidden_noise=True)
     nodes, missing = without_noise(graph, plan), frozenset[int]()
     full = covariance == "full"
     if method == "rao_blackwell":

@@ -122,6 +122,30 @@ programs = Cache(per_owner=32, total=256)
 facts = Cache(per_owner=32, total=4096)
 
 
+def say_once(model: Any, what: str) -> bool:
+    """Returns whether something is to be said of a model the first time."""
+    key = ("said", what)
+    first = facts.find(model, key) is None
+    facts.keep(model, key, True)
+    return first
+
+
+def found_out(
+    model: Any, key: Any, find_out: Callable[[], bool | None]
+) -> bool | None:
+    """Returns what is true of a model, found out at most once.
+
+    An answer of `None` is not kept: other inputs may tell more.
+    """
+    known = facts.find(model, key)
+    if known is not None:
+        return bool(known[0])
+    answer = find_out()
+    if answer is not None:
+        facts.keep(model, key, answer)
+    return answer
+
+
 def clear(model: Any = None) -> None:
     """Forgets everything that was traced of a model, or of all."""
     _fingerprint.forget(model)

@@ -50,11 +50,15 @@ def rows_mix(first_row: FirstRow, inputs: Any) -> bool | None:
     return None
 
 
-def _few_rows(x: Any) -> Any:
+def _few_rows(x: Any) -> tf.Tensor:
     """Returns the first row and some others, as far apart as can be."""
     count = int(x.shape[0])
     places = [min(count - 1, (count * n) // (_ROWS - 1)) for n in range(_ROWS)]
-    return tf.gather(tf.convert_to_tensor(x), places)
+    # Of arrays, only these rows are turned into tensors.
+    rows = np.concatenate([np.asarray(x[n : n + 1]) for n in places])
+    if rows.dtype.kind == "f":
+        return tf.convert_to_tensor(rows, keras.config.floatx())
+    return tf.convert_to_tensor(rows)
 
 
 def _copied(x: tf.Tensor) -> tf.Tensor:

@@ -13,7 +13,6 @@ import dataclasses
 import functools
 import math
 import warnings
-from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -37,15 +36,15 @@ from keras_bayesdrop._geometry import batch_bytes
 from keras_bayesdrop._geometry import choose_geometry
 from keras_bayesdrop._output_files import by_name
 from keras_bayesdrop._output_files import files_of
+from keras_bayesdrop._programs import found_out
+from keras_bayesdrop._programs import say_once
 from keras_bayesdrop._progress import Progress
 from keras_bayesdrop._request import Request
 from keras_bayesdrop._rng import count_rows_with_counters
 from keras_bayesdrop._rng import seed_to_key
 from keras_bayesdrop._row_check import rows_mix
 from keras_bayesdrop._sampler import Sampler
-from keras_bayesdrop._sampler import found_out
 from keras_bayesdrop._sampler import sampler_for
-from keras_bayesdrop._sampler import say_once
 from keras_bayesdrop._samples import KeptSamples
 from keras_bayesdrop._samples import Size
 from keras_bayesdrop._tasks import Head
@@ -157,7 +156,7 @@ class Run:
         if not self.plan.one_at_a_time or self.plan.mixes_rows:
             return
         if self.request.replicas is not None:
-            self.plan.require_folding()
+            self.plan.require_folding(allow_hidden_noise=True)
         if say_once(self.model, "one at a time"):
             warnings.warn(
                 f"Samples of model `{self.model.name}` run one at a time, "
@@ -166,13 +165,13 @@ class Run:
                 stacklevel=5,
             )
 
-    def check_rows(self, inputs: Callable[[], Any]) -> None:
+    def check_rows(self, inputs: Any) -> None:
         """Checks that rows do not influence each other, once per program.
 
         If they do, samples run one at a time, and batches as they are given.
 
         Args:
-            inputs: Returns some rows of `x`, a structure of tensors.
+            inputs: Structure of arrays or tensors, rows of `x`.
         """
         if self.plan.mixes_rows:
             self._accept_mixing()
@@ -187,7 +186,7 @@ class Run:
             return found_out(
                 self.model,
                 ("rows mix", self.plan.signature, self.engine.key, watch),
-                lambda: rows_mix(first_row, inputs()),
+                lambda: rows_mix(first_row, inputs),
             )
 
         mixed = mix(watch=False)

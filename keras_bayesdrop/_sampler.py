@@ -10,7 +10,6 @@ does not keep a model alive; weights that `fit` changes in between are read
 anew, because programs read variables when they run.
 """
 
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ import tensorflow as tf
 from keras_bayesdrop import _keras
 from keras_bayesdrop._draws import Draws
 from keras_bayesdrop._programs import Cache
-from keras_bayesdrop._programs import facts
 from keras_bayesdrop._programs import programs
 from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.plan import Plan
@@ -30,30 +28,6 @@ def sampler_for(
 ) -> "Sampler":
     """Returns the sampler of a model for plans like `plan`."""
     return Sampler(shared, model, (plan.signature, engine.key, shared))
-
-
-def say_once(model: Any, what: str) -> bool:
-    """Returns whether something is to be said of a model the first time."""
-    key = ("said", what)
-    first = facts.find(model, key) is None
-    facts.keep(model, key, True)
-    return first
-
-
-def found_out(
-    model: Any, key: Any, find_out: Callable[[], bool | None]
-) -> bool | None:
-    """Returns what is true of a model, found out at most once.
-
-    An answer of `None` is not kept: other inputs may tell more.
-    """
-    known = facts.find(model, key)
-    if known is not None:
-        return bool(known[0])
-    answer = find_out()
-    if answer is not None:
-        facts.keep(model, key, answer)
-    return answer
 
 
 class Sampler:

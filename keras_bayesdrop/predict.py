@@ -3,7 +3,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import math
 import os
 import random
@@ -298,7 +297,7 @@ def predict_with_uncertainty(
         run = start(_data.specs_of(x, size))
         if isinstance(run, Run) and steps is None:
             run.reserve(num_rows)
-        run.check_rows(lambda: _data.some_rows(x))
+        run.check_rows(x)
         # Moments are taken on one device.
         replicas = request.num_replicas if isinstance(run, Run) else 1
         rows = rows_per_batch(run.plan, request.batch_size, replicas)
@@ -311,7 +310,7 @@ def predict_with_uncertainty(
             if run is None:
                 _data.check_shapes(model, batch.inputs)
                 run = start(batch.inputs)
-                run.check_rows(functools.partial(_data.some_rows, batch.inputs))
+                run.check_rows(batch.inputs)
                 if isinstance(run, Run):
                     run.begin(None, files)
             run.add(batch, progress, checked=num_rows is not None)

@@ -10,7 +10,10 @@ from keras_bayesdrop.plan.plan import Plan as Plan
 from keras_bayesdrop.plan.plan import active_paths as active_paths
 from keras_bayesdrop.plan.plan import build_plan as build_plan
 from keras_bayesdrop.plan.plan import complete as complete
+from keras_bayesdrop.plan.plan import drawing_sites as drawing_sites
+from keras_bayesdrop.plan.plan import hidden_from as hidden_from
 from keras_bayesdrop.plan.plan import hidden_noise as hidden_noise
+from keras_bayesdrop.plan.plan import reasons_of as reasons_of
 from keras_bayesdrop.plan.steps import CallStep as CallStep
 from keras_bayesdrop.plan.steps import ChainStep as ChainStep
 from keras_bayesdrop.plan.steps import Link as Link

@@ -103,9 +103,9 @@ class Plan:
         if self.problems:
             raise PlanError(self.problems[0])
 
-    def require_folding(self) -> None:
+    def require_folding(self, allow_hidden_noise: bool = False) -> None:
         """Raises if samples cannot be folded into the batch."""
-        self.require_samples()
+        self.require_samples(allow_hidden_noise)
         if self.one_at_a_time:
             raise PlanError(
                 "Several samples cannot go through the model at once: "
@@ -176,14 +176,7 @@ def build_plan(
     graph, sites = surveyed.graph, surveyed.sites
     if graph is None:
         graph = empty_graph(model)
-    active = active_paths(layers, surveyed)
-    chosen = frozenset(
-        site.path
-        for site in sites
-        if site.path in active
-        and site.noise.active
-        and (site.path in surveyed.seen or not surveyed.is_complete)
-    )
+    chosen = frozenset(site.path for site in drawing_sites(layers, surveyed))
     shapes = surveyed.shapes
     roles = [role_of(pair) for pair in shapes]
     steps, problems, reasons = _steps(graph, surveyed, roles, chosen)
@@ -219,9 +212,7 @@ def build_plan(
         tuple(problems),
         reasons[0] if reasons else "",
         _depends_on_batch(suffix, surveyed, chosen),
-        tuple(
-            each for each in surveyed.hidden if each.always or layers is None
-        ),
+        hidden_from(layers, surveyed),
         bool(surveyed.fixed_batch),
         graph.flatten,
         graph.pack,
@@ -229,14 +220,28 @@ def build_plan(
     )
 
 
+def hidden_from(layers: LayerSelection, surveyed: Survey) -> tuple[Hidden, ...]:
+    """Returns the noise that a selection wants and nothing can take over.
+
+    What draws in training mode only stays off if other sites are asked for.
+    """
+    return tuple(
+        each for each in surveyed.hidden if each.always or layers is None
+    )
+
+
+def reasons_of(hidden: Sequence[Hidden]) -> str:
+    """Returns where noise is that cannot be taken over, and why."""
+    return "; ".join(f"`{each.path}`: {each.why}" for each in hidden)
+
+
 def hidden_noise(hidden: Sequence[Hidden]) -> str:
     """Returns the message for noise that cannot be sampled."""
-    reasons = "; ".join(f"`{each.path}`: {each.why}" for each in hidden)
     return (
         "The model draws noise that cannot be sampled. Expected dropout "
         "layers, or draws by `keras.random` in layers without sublayers and "
         "state (`predict_with_uncertainty` leaves it out of the uncertainty "
-        f"with allow_hidden_noise=True). Received: {reasons}"
+        f"with allow_hidden_noise=True). Received: {reasons_of(hidden)}"
     )
 
 
@@ -256,7 +261,9 @@ def complete(
     if layers is None or not surveyed.requestable:
         return surveyed
     asked = active_paths(layers, surveyed) & surveyed.requestable
-    return survey(model, example, asked) if asked else surveyed
+    if asked <= surveyed.asked:
+        return surveyed
+    return survey(model, example, asked)
 
 
 def active_paths(layers: LayerSelection, surveyed: Survey) -> set[str]:
@@ -265,6 +272,23 @@ def active_paths(layers: LayerSelection, surveyed: Survey) -> set[str]:
     if layers is not None:
         return select_sites(layers, sites)
     return {site.path for site in sites} - surveyed.requestable
+
+
+def drawing_sites(layers: LayerSelection, surveyed: Survey) -> list[Site]:
+    """Returns the sites that are turned on and draw, as far as that is known.
+
+    Args:
+        layers: Which sites are to be active.
+        surveyed: What was found in the model.
+    """
+    active = active_paths(layers, surveyed)
+    return [
+        site
+        for site in surveyed.sites
+        if site.path in active
+        and site.noise.active
+        and (site.path in surveyed.seen or not surveyed.is_complete)
+    ]
 
 
 def _traced_specs(
@@ -309,12 +333,7 @@ def _steps(
     problems: list[str] = []
     reasons: list[str] = []
     number = 0
-    on_request = sum(
-        not draw.on_request
-        for seen in surveyed.observations
-        if seen is not None
-        for draw in seen.draws
-    ) + sum(noise_of(node.operation) is not None for node in graph.nodes)
+    on_request = _sites_in_order(graph, surveyed) if surveyed.asked else 0
     for node, sites, seen in zip(
         graph.nodes, surveyed.node_sites, surveyed.observations, strict=True
     ):
@@ -381,6 +400,19 @@ def _steps(
             number += len(here)
             on_request += len(seen.draws) - len(here)
     return steps, problems, reasons
+
+
+def _sites_in_order(graph: Graph, surveyed: Survey) -> int:
+    """Returns how many sites there are that nobody has to ask for."""
+    inside = sum(
+        not draw.on_request
+        for seen in surveyed.observations
+        if seen is not None
+        for draw in seen.draws
+    )
+    return inside + sum(
+        noise_of(node.operation) is not None for node in graph.nodes
+    )
 
 
 def _split(

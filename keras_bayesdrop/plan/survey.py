@@ -60,6 +60,7 @@ class Survey:
         is_complete: Whether everything there is to see was seen.
         version: Changes when compiled programs of the model go stale.
         fixed_batch: Why the model takes one batch size only, or `""`.
+        asked: Paths of augmentation layers that are to draw.
     """
 
     graph: Graph | None
@@ -73,6 +74,7 @@ class Survey:
     is_complete: bool
     version: int
     fixed_batch: str = ""
+    asked: frozenset[str] = frozenset()
 
 
 def survey(
@@ -142,6 +144,7 @@ def survey(
         True,
         version,
         walk.fixed_batch,
+        frozenset(asked),
     )
 
 
