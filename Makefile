@@ -130,7 +130,7 @@ clean:  ## Remove environments, builds and caches.
 # An environment is up to date when its stamp is newer than what it was made
 # from. The dependencies and the package have a stamp each, so that a change in
 # the sources rebuilds the package alone; it compiles in a folder that stays, so
-# only what changed. tests/test_instructions.py reads the objects there.
+# only what changed. tests/_core/test_instructions.py reads the objects there.
 $(VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
 $(OLDEST_VENV)/.dependencies: CONSTRAINTS := requirements/oldest.txt
 $(RAY_VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt

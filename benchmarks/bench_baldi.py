@@ -36,10 +36,10 @@ from bench_sparse_vd import error_percent
 from bench_sparse_vd import load_mnist
 
 from keras_bayesdrop import plots
-from keras_bayesdrop.analytic import nwgm_approximation
 from keras_bayesdrop.callbacks import ConsistencyMonitor
-from keras_bayesdrop.consistency_report import LayerConsistency
-from keras_bayesdrop.consistency_report import consistency
+from keras_bayesdrop.diagnostics.consistency import LayerConsistency
+from keras_bayesdrop.diagnostics.consistency import consistency
+from keras_bayesdrop.theory import nwgm_approximation
 
 DEPTH = 4
 BATCH = 100

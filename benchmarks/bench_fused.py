@@ -32,9 +32,9 @@ from networks import tiled_program
 from networks import uci_network
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop._sampler import sampler_for
 from keras_bayesdrop.engines import choose_engine
 from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.prediction.sampling.programs import sampler_for
 
 HERE = pathlib.Path(__file__).parent
 TILED = "one tf.function, tiled batch"

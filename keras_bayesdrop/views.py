@@ -15,25 +15,27 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._draws import Draws
-from keras_bayesdrop._export import export
-from keras_bayesdrop._fingerprint import version_of
-from keras_bayesdrop._rng import LAST_SAMPLE
-from keras_bayesdrop._rng import seed_to_key
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_int
-from keras_bayesdrop._validate import check_model
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import check_model
 from keras_bayesdrop.engines import Reference
+from keras_bayesdrop.graph.fingerprint import version_of
+from keras_bayesdrop.graph.sites import LayerSelection
+from keras_bayesdrop.graph.sites import select_sites
+from keras_bayesdrop.graph.source import ModelView
+from keras_bayesdrop.graph.source import source_of
+from keras_bayesdrop.graph.survey import survey
+from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import build_plan
-from keras_bayesdrop.plan import survey
-from keras_bayesdrop.sites import LayerSelection
-from keras_bayesdrop.sites import select_sites
+from keras_bayesdrop.random.philox import LAST_SAMPLE
+from keras_bayesdrop.random.philox import seed_to_key
 
 MASKS = ("shared", "independent")
 
 
-class View(keras.Model):
+class View(ModelView, keras.Model):
     """A model that runs another, with its noise under control.
 
     Args:
@@ -67,7 +69,7 @@ class View(keras.Model):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the view, without clearing the losses of the source."""
-        with _keras.losses_kept(self):
+        with private_keras.losses_kept(self):
             return super().__call__(*args, **kwargs)
 
     def call(self, inputs: Any) -> Any:
@@ -237,7 +239,7 @@ def stochastic(
     samples = [noisy(x) for _ in range(10)]
     ```
     """
-    _keras.require_tensorflow()
+    private_keras.require_tensorflow()
     check_model(model)
     model, layers = source_of(model, layers)
     return StochasticView(
@@ -262,7 +264,7 @@ def deterministic(model: keras.Model) -> DeterministicView:
     y = keras_bayesdrop.deterministic(model).predict(x)
     ```
     """
-    _keras.require_tensorflow()
+    private_keras.require_tensorflow()
     check_model(model)
     model, _ = source_of(model, None)
     return DeterministicView(model, name=f"{model.name}_deterministic")
@@ -295,22 +297,12 @@ def sample_function(
     best = x[f.predict(x).argmax()]  # Thompson sampling
     ```
     """
-    _keras.require_tensorflow()
+    private_keras.require_tensorflow()
     check_model(model)
     model, layers = source_of(model, layers)
     return SampleFunction(
         model, seed, sample, layers, name=f"{model.name}_sample_{sample}"
     )
-
-
-def source_of(
-    model: Any, layers: LayerSelection
-) -> tuple[keras.Model, LayerSelection]:
-    """Returns the model behind views, and the selection to use with it."""
-    while isinstance(model, View):
-        layers = model.selection if layers is None else layers
-        model = model.source
-    return model, layers
 
 
 def _frozen(layers: Any) -> Any:

@@ -14,49 +14,39 @@ from tests.update_golden import public_names
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# A module may import from its own row and from the rows above it. A package
-# counts as one module. A new module goes in the highest row that serves it.
-ROWS = (
-    {"errors", "_types", "_version", "_export", "_validate", "_rng", "_keras"}
-    | {"_observer"}
-    | {"_noise_precision", "_progress", "_sketch", "_table", "_arrays"}
-    | {"_labels", "_mixture", "_sparse_source", "_stats", "_predictive_checks"}
-    | {"_predictive_file", "_build_info", "_library", "_sample_weights"}
-    | {"_residual_source", "_maximise", "_command", "_entropy", "_loans"}
-    | {"_files", "_limits", "_elf"}
-    | {"_identity", "_fingerprint", "_programs"}
-    | {"_memory", "_output_files", "_sample_quantiles", "_samples"},
-    {"noise", "priors", "weight_priors", "_scale_source"},
-    {"_draws", "experimental", "layers", "losses", "regularizers"},
-    {"sites"},
-    {"plan"},
-    {"engines"},
-    {"views"},
-    {"sparsity"},
-    {"analytic"},
-    {"predictive", "relevance_report", "_consistency", "_consistency_record"},
-    {"metrics", "calibrate"},
-    {"streaming"},
-    {"plots"},
-    {"predict", "explanation", "information", "inspection", "_accumulate"}
-    | {"caching"}
-    | {"_data", "_geometry", "_moments_run", "_partial_run", "_run"}
-    | {"_sampler", "_tasks", "_measured_units", "consistency_report"}
-    | {
-        "_collect",
-        "_model_checks",
-        "_row_check",
-        "_dead",
-        "_tolerance",
-        "serving",
-    }
-    | {"_replicas", "_request", "_workers"},
-    {"decisions"},
-    {"callbacks", "training", "cli", "__main__"},
+# A room may import from the rooms before it.
+ROOMS = (
+    *(
+        "errors",
+        "_command",
+        "_core",
+        "random",
+        "noise",
+        "priors",
+        "weight_priors",
+    ),
+    *("losses", "regularizers", "layers", "experimental"),
+    *("predictive", "metrics", "streaming"),
+    *("graph", "plan", "moments", "theory", "engines", "views", "prediction"),
+    *("sparsity", "calibrate", "plots", "decisions", "diagnostics"),
+    *("serving", "training", "callbacks", "cli", "__main__"),
 )
-RANK = {module: rank for rank, row in enumerate(ROWS) for module in row}
+RANK = {room: rank for rank, room in enumerate(ROOMS)}
 # Only the package's `__init__` imports these.
 ENTRY_POINTS = {"callbacks", "training", "__main__"}
+
+# A module of `prediction` may import from the rows above its own.
+PREDICTION = (
+    {"progress", "detection", "input_data", "model_checks", "caching"},
+    {"row_check", "dead"},
+    {"sampling.accumulate", "sampling.geometry", "sampling.programs"},
+    {"sampling.sketch", "sampling.kept_samples", "sampling.output_files"},
+    {"sampling.collect", "sampling.tolerance", "distribute.replicas"},
+    {"request", "distribute.workers"},
+    {"methods.moments", "methods.sampling"},
+    {"methods.rao_blackwell"},
+    {"api"},
+)
 
 # Functions that only pass on to what is below, and import it when called.
 LATE = {
@@ -106,6 +96,14 @@ def imported_modules(path):
                 yield rest.partition(".")[0], node.lineno
 
 
+def full_names(path):
+    """Full names of what a file imports from the package."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}"
+
+
 def package_files():
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
         parts = path.relative_to(ROOT / PACKAGE).with_suffix("").parts
@@ -113,12 +111,34 @@ def package_files():
             yield path, parts[0]
 
 
-def test_every_module_has_a_row():
-    missing = sorted({module for _, module in package_files()} - RANK.keys())
+def test_every_room_has_a_place():
+    missing = sorted({room for _, room in package_files()} - RANK.keys())
     assert not missing, (
-        f"Modules without a place in the import order: {missing}. "
-        "Add each to a row of ROWS in tests/test_imports.py."
+        f"Rooms without a place in the import order: {missing}. "
+        "Add each to ROOMS in tests/test_imports.py."
     )
+
+
+def test_modules_of_prediction_import_from_the_rows_above():
+    folder = ROOT / PACKAGE / "prediction"
+    rank = {name: row for row, names in enumerate(PREDICTION) for name in names}
+    prefix = f"{PACKAGE}.prediction."
+    wrong, seen = [], set()
+    for path in sorted(folder.rglob("*.py")):
+        name = ".".join(path.relative_to(folder).with_suffix("").parts)
+        if name.endswith("__init__"):
+            continue
+        assert name in rank, f"`{name}` has no row in PREDICTION"
+        seen.add(name)
+        for imported in full_names(path):
+            other = imported.removeprefix(prefix)
+            while other and other not in rank:
+                other = other.rpartition(".")[0]
+            if imported.startswith(prefix) and other and other != name:
+                if rank[other] >= rank[name]:
+                    wrong.append(f"`{name}` imports `{other}`")
+    assert not wrong, "\n".join(["Against the order of prediction:", *wrong])
+    assert seen == rank.keys()
 
 
 def test_imports_go_upwards_only():

@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop import _data
 from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.prediction import input_data
 from tests import zoo
 
 SEED = 3
@@ -79,7 +79,7 @@ def visit(request):
 
 
 def test_number_of_draws(visit):
-    plan = build_plan(visit.model, None, _data.specs_of(visit.x))
+    plan = build_plan(visit.model, None, input_data.specs_of(visit.x))
     draws = sum(
         int(step.noise.active)
         if isinstance(step, NoiseStep)

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from keras_bayesdrop._version import __version__
+from keras_bayesdrop._core.version import __version__
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -174,8 +174,8 @@ def test_wheel_holds_the_op_library_and_serves_every_python_3(tmp_path):
         r"keras_bayesdrop-[\d.]+-py3-none-linux_.+\.whl", wheel.name
     )
     assert built_files(wheel) == [
-        "keras_bayesdrop/_build_info.py",
-        "keras_bayesdrop/libkeras_bayesdrop_ops.so",
+        "keras_bayesdrop/_core/_build_info.py",
+        "keras_bayesdrop/_core/libkeras_bayesdrop_ops.so",
     ]
 
 

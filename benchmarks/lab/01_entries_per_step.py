@@ -5,7 +5,7 @@
 
 Times the reference engine on 784-1200-1200-1200-1200-10 for several sizes of a
 step, in turn, after checking that they agree. The winner is `_AUTO_BYTES` of
-`keras_bayesdrop/_geometry.py`.
+`keras_bayesdrop/prediction/sampling/geometry.py`.
 """
 
 import os
@@ -26,7 +26,7 @@ from networks import dense_network
 from networks import inputs
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop import _geometry
+from keras_bayesdrop.prediction.sampling import geometry
 
 MEGABYTES = (1, 2, 4, 8, 16, 32, 64)
 
@@ -37,7 +37,7 @@ def main() -> None:
 
     def case(size: int, masks: str) -> Callable[[], Any]:
         def run() -> Any:
-            _geometry._AUTO_BYTES = size << 20
+            geometry._AUTO_BYTES = size << 20
             return kbd.predict_with_uncertainty(
                 model, x, 50, masks=masks, seed=0, engine="reference", verbose=0
             )

@@ -5,8 +5,8 @@
 
 Times ways to compile it for 256 maps of 24 by 24 with 64 channels, in turn,
 after checking those that agree. The winner is a loop for each axis with one
-output, `fused` of `keras_bayesdrop/analytic/fusing.py`, and relu last, as in
-`keras_bayesdrop/analytic/rules/max_pooling.py`.
+output, `fused` of `keras_bayesdrop/moments/fusing.py`, and relu last, as in
+`keras_bayesdrop/moments/rules/max_pooling.py`.
 """
 
 import os
@@ -25,9 +25,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import harness
 
-from keras_bayesdrop.analytic import activations
-from keras_bayesdrop.analytic.fusing import fused
-from keras_bayesdrop.analytic.rules.max_pooling import _pool_axis
+from keras_bayesdrop.moments import activations
+from keras_bayesdrop.moments.fusing import fused
+from keras_bayesdrop.moments.rules.max_pooling import _pool_axis
 
 SHAPE = (256, 24, 24, 64)
 

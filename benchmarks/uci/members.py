@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop._rng import rate_to_threshold
+from keras_bayesdrop.random.philox import rate_to_threshold
 from uci.adam import adam
 from uci.data import Array
 from uci.masks import mask_words

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 
 # So that (n + 1) * level is the whole number it should be: 0.7 * 10, say.

@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Array
+from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop.calibrate._tempering import at_temperature
 from keras_bayesdrop.calibrate._tempering import to_logits
 from keras_bayesdrop.errors import MissingSamplesError

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Array
+from keras_bayesdrop._core.arrays import Array
 
 
 def to_logits(p: Array, task: str) -> Array:

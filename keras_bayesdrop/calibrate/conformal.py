@@ -4,12 +4,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._labels import binary_labels
-from keras_bayesdrop._labels import class_labels
-from keras_bayesdrop._labels import regression_targets
-from keras_bayesdrop._predictive_checks import TASKS
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_int
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop.calibrate._checks import check_predictive
 from keras_bayesdrop.calibrate._rank import check_rank
 from keras_bayesdrop.calibrate._rank import score_of_rank
@@ -24,6 +20,10 @@ from keras_bayesdrop.calibrate.conformal_sets import class_scores
 from keras_bayesdrop.calibrate.conformal_sets import random_shares
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.checks import TASKS
+from keras_bayesdrop.predictive.labels import binary_labels
+from keras_bayesdrop.predictive.labels import class_labels
+from keras_bayesdrop.predictive.labels import regression_targets
 
 
 def conformal(

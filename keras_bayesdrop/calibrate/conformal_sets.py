@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop.calibrate._checks import check_predictive
 from keras_bayesdrop.calibrate._plain import Plain
 from keras_bayesdrop.errors import BayesdropError

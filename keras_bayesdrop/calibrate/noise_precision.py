@@ -6,14 +6,14 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._labels import regression_targets
-from keras_bayesdrop._maximise import maximise
-from keras_bayesdrop._noise_precision import fit_noise_precision
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.calibrate._checks import check_predictive
+from keras_bayesdrop.calibrate._fit_precision import fit_noise_precision
+from keras_bayesdrop.calibrate._maximise import maximise
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
 
 # The noise of a prediction by moments is sought down to this fraction of the
 # mean squared residual: below, it would not be seen in any interval.

@@ -9,15 +9,12 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Array
-from keras_bayesdrop._arrays import as_floating
-from keras_bayesdrop._labels import binary_labels
-from keras_bayesdrop._labels import class_labels
-from keras_bayesdrop._maximise import maximise
-from keras_bayesdrop._mixture import log_mean_exp
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._core.arrays import Array
+from keras_bayesdrop._core.arrays import as_floating
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.calibrate._checks import check_predictive
+from keras_bayesdrop.calibrate._maximise import maximise
 from keras_bayesdrop.calibrate._plain import Plain
 from keras_bayesdrop.calibrate._temper_predictive import temper_mean
 from keras_bayesdrop.calibrate._temper_predictive import temper_samples
@@ -29,6 +26,9 @@ from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import finite_numbers
 from keras_bayesdrop.metrics._inputs import probabilities
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import binary_labels
+from keras_bayesdrop.predictive.labels import class_labels
+from keras_bayesdrop.predictive.mixture import log_mean_exp
 
 # Temperatures are sought from exp(-4) = 0.018 to exp(4) = 55.
 _LOG_RANGE = 4.0

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.callbacks import _summaries
 
 _LEVELS = (5, 50, 95)

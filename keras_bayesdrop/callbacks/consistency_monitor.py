@@ -8,15 +8,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop import _data
-from keras_bayesdrop._consistency import Consistency
-from keras_bayesdrop._consistency_record import ConsistencyRecord
-from keras_bayesdrop._validate import check_int
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.callbacks._layer_logger import LayerLogger
-from keras_bayesdrop.consistency_report import consistency
+from keras_bayesdrop.diagnostics.consistency import consistency
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.theory.consistency import Consistency
+from keras_bayesdrop.theory.consistency_record import ConsistencyRecord
 
 
 class ConsistencyMonitor(LayerLogger):
@@ -142,13 +142,13 @@ class ConsistencyMonitor(LayerLogger):
 
 def _some_rows(x: Any, most: int) -> Any:
     """Returns copies of at most so many rows, evenly spaced."""
-    count = _data.count_rows(x)
+    count = input_data.count_rows(x)
     if count is None:
         raise BayesdropError(
             "`x` is looked at again and again. Expected an array "
             "[rows, ...], or a list or dict of them. Received: "
             f"{type(x).__name__}"
         )
-    _data.check_arrays(x)
+    input_data.check_arrays(x)
     rows = np.linspace(0, count - 1, min(count, most)).round().astype(int)
     return keras.tree.map_structure(lambda leaf: np.asarray(leaf)[rows], x)

@@ -9,8 +9,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.callbacks._layer_logger import LayerLogger
 from keras_bayesdrop.callbacks._layer_logger import quantiles
 
@@ -90,7 +90,7 @@ def _paths(model: Any) -> Iterator[tuple[str, Any]]:
     queue = collections.deque([("", model)])
     while queue:
         prefix, parent = queue.popleft()
-        for layer in _keras.sublayers(parent):
+        for layer in private_keras.sublayers(parent):
             if id(layer) not in seen:
                 seen.add(id(layer))
                 path = prefix + layer.name

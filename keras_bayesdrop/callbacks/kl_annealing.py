@@ -6,11 +6,11 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_positive_int
-from keras_bayesdrop._validate import check_rate
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import check_rate
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 
 SCHEDULES = ("linear", "cosine", "cyclic")
@@ -99,7 +99,7 @@ class KLAnnealing(keras.callbacks.Callback):
         """Finds the layers."""
         self._variables = [
             layer.kl_weight
-            for layer in _keras.all_layers(self.model)
+            for layer in private_keras.all_layers(self.model)
             if getattr(layer, "kl_weight", None) is not None
         ]
         if not self._variables:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop import _keras
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.callbacks._layer_logger import LayerLogger
 from keras_bayesdrop.callbacks._layer_logger import quantiles
+from keras_bayesdrop.diagnostics.relevance import relevance
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.relevance_report import relevance
 
 
 class RelevanceLogger(LayerLogger):
@@ -52,7 +52,7 @@ class RelevanceLogger(LayerLogger):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Looks for scales, and opens the event file."""
-        if _keras.all_built(self.model):
+        if private_keras.all_built(self.model):
             self.measure()
         super().on_train_begin(logs)
 

@@ -8,22 +8,22 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop import _data
-from keras_bayesdrop import _keras
 from keras_bayesdrop import metrics
-from keras_bayesdrop._model_checks import check_noise
-from keras_bayesdrop._model_checks import check_num_samples
-from keras_bayesdrop._model_checks import unwrap
-from keras_bayesdrop._noise_precision import fit_noise_precision
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_int
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop.calibrate._fit_precision import fit_noise_precision
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.plan import survey
-from keras_bayesdrop.predict import predict_with_uncertainty
+from keras_bayesdrop.graph.sites import LayerSelection
+from keras_bayesdrop.graph.survey import survey
+from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction.api import predict_with_uncertainty
+from keras_bayesdrop.prediction.model_checks import check_noise
+from keras_bayesdrop.prediction.model_checks import check_num_samples
+from keras_bayesdrop.prediction.model_checks import unwrap
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.sites import LayerSelection
 from keras_bayesdrop.views import MASKS
 
 
@@ -116,7 +116,7 @@ class UncertaintyMonitor(keras.callbacks.Callback):
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Forgets what an earlier training left; looks for hidden noise."""
         self._last = {}
-        if self.allow_hidden_noise or not _keras.all_built(self.model):
+        if self.allow_hidden_noise or not private_keras.all_built(self.model):
             return
         model, layers = unwrap(self.model, self.layers)
         surveyed = survey(model)
@@ -206,8 +206,8 @@ def _check_data(data: Any) -> Any:
                 "`(x, y)` or a stream of `(x, y)` batches. Received: a "
                 f"{type(data).__name__} of length {len(data)}"
             )
-        rows = _data.count_rows(data[0])
-        _data.check_arrays(data[0])
+        rows = input_data.count_rows(data[0])
+        input_data.check_arrays(data[0])
         for leaf in _check_targets(data[1]):
             if len(leaf) != rows:
                 raise BayesdropError(
@@ -236,7 +236,7 @@ def _check_targets(y: Any) -> list[Any]:
             f"{sorted({type(leaf).__name__ for leaf in leaves})}"
         )
     for leaf in leaves:
-        _data.check_finite(leaf, "the targets of `validation_data`", 0)
+        input_data.check_finite(leaf, "the targets of `validation_data`", 0)
     return list(leaves)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._scale_source import ScaleSource
-from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.layers.sources import ScaleSource
 
 STEPS = ("batch", "epoch")
 
@@ -62,7 +62,7 @@ class VariationalEM(keras.callbacks.Callback):
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Makes an M-step: the first batch has the scales of its weights."""
         self._update = None
-        if _keras.all_built(self.model):
+        if private_keras.all_built(self.model):
             self._m_step()
 
     def on_train_batch_end(
@@ -95,7 +95,7 @@ class VariationalEM(keras.callbacks.Callback):
         """
         layers = [
             layer
-            for layer in _keras.all_layers(self.model)
+            for layer in private_keras.all_layers(self.model)
             if isinstance(layer, ScaleSource) and layer.scales_in_variables
         ]
         if not layers:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from keras_bayesdrop._table import format_table
+from keras_bayesdrop._core.table import format_table
 from keras_bayesdrop.cli.arguments import MASKS
 from keras_bayesdrop.cli.arguments import add_model
 from keras_bayesdrop.cli.arguments import at_least

@@ -8,10 +8,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop import _keras
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import EngineUnavailableError
-from keras_bayesdrop.predict import predict_with_uncertainty
+from keras_bayesdrop.prediction.api import predict_with_uncertainty
 from keras_bayesdrop.views import sample_function
 
 _SEED = 0
@@ -23,7 +23,7 @@ _ROUNDINGS = 1e4
 
 def random_inputs(model: Any, rows: int) -> Any:
     """Returns standard normal inputs; zeros and ones where they are whole."""
-    graph = _keras.graph_of(model)
+    graph = private_keras.graph_of(model)
     if graph is None:
         raise BayesdropError(
             f"Model `{model.name}` does not tell the shape of its inputs. "

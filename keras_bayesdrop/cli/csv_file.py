@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.cli.problems import first_line
 from keras_bayesdrop.cli.problems import problem
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._limits import Limit
-from keras_bayesdrop._limits import check_npy
-from keras_bayesdrop._limits import check_npz
+from keras_bayesdrop._core.limits import Limit
+from keras_bayesdrop._core.limits import check_npy
+from keras_bayesdrop._core.limits import check_npz
 from keras_bayesdrop.cli.csv_file import CsvOptions
 from keras_bayesdrop.cli.csv_file import read_csv
 from keras_bayesdrop.cli.problems import check_is_file

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Prints the plan, and the work that so many rows and samples make."""
     model = load_model(options.model, options.imports, options.max_bytes)
-    from keras_bayesdrop.explanation import explain
+    from keras_bayesdrop.diagnostics.explanation import explain
 
     explain(model, engine=options.engine)
     work = _work(model, options)
@@ -43,10 +43,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _work(model: Any, options: argparse.Namespace) -> str:
-    from keras_bayesdrop._geometry import choose_geometry
-    from keras_bayesdrop._geometry import rows_per_batch
     from keras_bayesdrop.engines import choose_engine
     from keras_bayesdrop.plan import build_plan
+    from keras_bayesdrop.prediction.sampling.geometry import choose_geometry
+    from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
 
     plan = build_plan(model, None)
     engine, _ = choose_engine(plan, options.engine)

@@ -27,9 +27,9 @@ def fit_inputs(model: Any, data: Data, chosen: str | None) -> Any:
         data: What the file holds.
         chosen: Name of the array to take, or `None`.
     """
-    from keras_bayesdrop import _keras
+    from keras_bayesdrop._core import private_keras
 
-    graph = _keras.graph_of(model)
+    graph = private_keras.graph_of(model)
     inputs = list(graph.inputs) if graph is not None else []
     arrays = data.arrays
     if chosen is not None:

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Prints the report."""
-    from keras_bayesdrop.information import info
+    from keras_bayesdrop.diagnostics.information import info
 
     info()
 

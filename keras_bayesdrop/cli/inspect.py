@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Prints the report."""
     model = load_model(options.model, options.imports, options.max_bytes)
-    from keras_bayesdrop.inspection import inspect
+    from keras_bayesdrop.diagnostics.inspection import inspect
 
     inspect(model)
 

@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bayesdrop._limits import Limit
-from keras_bayesdrop._limits import check_archive
+from keras_bayesdrop._core.limits import Limit
+from keras_bayesdrop._core.limits import check_archive
 from keras_bayesdrop.cli.model_weights import bounded_variables
 from keras_bayesdrop.cli.model_weights import check_weights
 from keras_bayesdrop.cli.problems import check_is_file

@@ -8,8 +8,8 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from keras_bayesdrop._limits import Limit
-from keras_bayesdrop._limits import check_npz
+from keras_bayesdrop._core.limits import Limit
+from keras_bayesdrop._core.limits import check_npz
 from keras_bayesdrop.errors import TooLargeError
 
 _WEIGHTS = "model.weights"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from keras_bayesdrop._command import PROGRAM
-from keras_bayesdrop._version import __version__
+from keras_bayesdrop._core.version import __version__
 from keras_bayesdrop.cli.bench import COMMAND as BENCH
 from keras_bayesdrop.cli.explain import COMMAND as EXPLAIN
 from keras_bayesdrop.cli.info import COMMAND as INFO

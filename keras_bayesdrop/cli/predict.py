@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from keras_bayesdrop._files import write_files
+from keras_bayesdrop._core.files import write_files
 from keras_bayesdrop.cli.csv_file import CsvOptions
 from keras_bayesdrop.cli.data_file import read_data
 from keras_bayesdrop.cli.fit_inputs import fit_inputs
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
-    from keras_bayesdrop.predict import predict_with_uncertainty
+    from keras_bayesdrop.prediction.api import predict_with_uncertainty
 
     # The bar is for a person who waits; standard output is for results.
     bar = not options.quiet and sys.stderr.isatty()
@@ -79,12 +79,12 @@ def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
 
 
 def _output_names(model: Any, x: Any) -> list[str]:
-    from keras_bayesdrop import _data
     from keras_bayesdrop.plan import build_plan
+    from keras_bayesdrop.prediction import input_data
 
-    _data.count_rows(x)
-    _data.check_shapes(model, x)
-    plan = build_plan(model, None, _data.specs_of(x))
+    input_data.count_rows(x)
+    input_data.check_shapes(model, x)
+    plan = build_plan(model, None, input_data.specs_of(x))
     return list(by_name(model, plan.pack(list(plan.outputs))))
 
 

@@ -13,7 +13,7 @@ others have been measured. Outputs of a row count as independent.
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
 
 
 def batchbald_normal(

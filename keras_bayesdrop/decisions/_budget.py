@@ -8,8 +8,8 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 
 Budget = float | int

@@ -3,8 +3,8 @@
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._entropy import x_log_x
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop.predictive.entropy import x_log_x
 
 # Numbers in the largest array: 32 MB.
 _BLOCK = 2**22

@@ -4,12 +4,12 @@
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._labels import binary_labels
-from keras_bayesdrop._labels import class_labels
-from keras_bayesdrop._labels import regression_targets
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.decisions._uncertainty import mean_per_row
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import binary_labels
+from keras_bayesdrop.predictive.labels import class_labels
+from keras_bayesdrop.predictive.labels import regression_targets
 
 
 def row_losses(predictive: Predictive, y: npt.ArrayLike) -> Float64Array:

@@ -6,13 +6,11 @@ import random
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._labels import sum_per_row
-from keras_bayesdrop._rng import seed_to_key
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_int
-from keras_bayesdrop._validate import check_positive_int
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.decisions._batchbald import batchbald
 from keras_bayesdrop.decisions._batchbald_normal import batchbald_normal
 from keras_bayesdrop.decisions._epig import epig_classes
@@ -24,6 +22,8 @@ from keras_bayesdrop.decisions._joint_samples import output_samples
 from keras_bayesdrop.decisions.acquisition import Acquisition
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import sum_per_row
+from keras_bayesdrop.random.philox import seed_to_key
 
 METHODS = (
     "bald",

@@ -9,12 +9,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop import _data
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_model
-from keras_bayesdrop._validate import check_return_samples
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_model
+from keras_bayesdrop._core.validate import check_return_samples
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.decisions._budget import Budget
 from keras_bayesdrop.decisions._budget import check_limits
 from keras_bayesdrop.decisions._outputs import check_output
@@ -26,7 +25,8 @@ from keras_bayesdrop.decisions.cascade_result import CascadeResult
 from keras_bayesdrop.decisions.deferral import decide
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NothingToSampleError
-from keras_bayesdrop.predict import predict_with_uncertainty
+from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction.api import predict_with_uncertainty
 from keras_bayesdrop.predictive import Predictive
 
 
@@ -171,12 +171,12 @@ class Cascade:
 
 def _arrays(x: Any) -> Any:
     """Returns `x` as arrays whose rows can be chosen, or raises."""
-    if _data.count_rows(x) is None:
+    if input_data.count_rows(x) is None:
         raise BayesdropError(
             "A cascade chooses among rows, and a stream has none to go back "
             "to. Expected an array [rows, ...], or lists and dicts of arrays. "
             f"Received: {type(x).__name__}"
         )
     x = keras.tree.map_structure(np.asarray, x)
-    _data.check_arrays(x)
+    input_data.check_arrays(x)
     return x

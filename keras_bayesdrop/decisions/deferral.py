@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.decisions._budget import Budget
 from keras_bayesdrop.decisions._budget import check_limits
 from keras_bayesdrop.decisions._budget import unsure_rows

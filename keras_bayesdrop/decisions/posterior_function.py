@@ -7,15 +7,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop import _data
-from keras_bayesdrop._geometry import rows_per_batch
-from keras_bayesdrop._rng import seed_to_key
-from keras_bayesdrop._sampler import sampler_for
-from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.plan import build_plan
-from keras_bayesdrop.sites import LayerSelection
+from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
+from keras_bayesdrop.prediction.sampling.programs import sampler_for
+from keras_bayesdrop.random.philox import seed_to_key
 from keras_bayesdrop.views import SampleFunction
 from keras_bayesdrop.views import sample_function
 
@@ -65,21 +65,21 @@ class PosteriorFunction:
         """
         if batch_size is not None:
             check_positive_int(batch_size, "batch_size")
-        if _data.count_rows(x) is None:
+        if input_data.count_rows(x) is None:
             raise BayesdropError(
                 "A posterior function takes rows. Expected an array "
                 "[rows, ...], or lists and dicts of arrays. Received: "
                 f"{type(x).__name__}"
             )
-        _data.check_shapes(self.model, x)
-        _data.check_arrays(x)
-        plan = build_plan(self.model, self.layers, _data.specs_of(x))
+        input_data.check_shapes(self.model, x)
+        input_data.check_arrays(x)
+        plan = build_plan(self.model, self.layers, input_data.specs_of(x))
         plan.require_samples()
         engine = Reference()
         sampler = sampler_for(self.model, plan, engine, True)
         parts: list[list[Any]] = []
         size = rows_per_batch(plan, batch_size)
-        for batch in _data.iterate(x, size, None):
+        for batch in input_data.iterate(x, size, None):
             outputs = sampler.suffix(
                 plan,
                 engine,

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import keras
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._rng import LAST_SAMPLE
-from keras_bayesdrop._validate import check_int
-from keras_bayesdrop._validate import check_model
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import check_model
 from keras_bayesdrop.decisions.posterior_function import PosteriorFunction
 from keras_bayesdrop.errors import NothingToSampleError
-from keras_bayesdrop.plan import find_sites
-from keras_bayesdrop.sites import LayerSelection
-from keras_bayesdrop.sites import select_sites
-from keras_bayesdrop.views import source_of
+from keras_bayesdrop.graph.sites import LayerSelection
+from keras_bayesdrop.graph.sites import select_sites
+from keras_bayesdrop.graph.source import source_of
+from keras_bayesdrop.graph.survey import find_sites
+from keras_bayesdrop.random.philox import LAST_SAMPLE
 
 
 class ThompsonSampler:
@@ -62,7 +62,7 @@ class ThompsonSampler:
         episode: int = 0,
         layers: LayerSelection = None,
     ) -> None:
-        _keras.require_tensorflow()
+        private_keras.require_tensorflow()
         check_model(model)
         model, layers = source_of(model, layers)
         sites = find_sites(model)

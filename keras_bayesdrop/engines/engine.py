@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from keras_bayesdrop._draws import Draws
 from keras_bayesdrop.engines import interpreter
+from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._draws import Draws
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import interpreter
 from keras_bayesdrop.engines.engine import Engine
 from keras_bayesdrop.noise.base import as_scalar
+from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import Link
 from keras_bayesdrop.plan import Plan
@@ -69,7 +69,7 @@ class Fused(Engine):
         self, chain: ChainStep, x: tf.Tensor, folded: bool, draws: Draws
     ) -> tf.Tensor:
         """Runs a chain on [rows, ...] or folded [rows * samples, ...]."""
-        mask = _keras.get_mask(x)
+        mask = private_keras.get_mask(x)
         if mask is not None and not folded:
             mask = draws.fold(mask)
         if chain.flattens:
@@ -89,7 +89,7 @@ class Fused(Engine):
         y = tf.reshape(y, tf.concat([[-1], between, shape[-1:]], axis=0))
         y.set_shape(shape)
         if mask is not None and not chain.flattens:
-            _keras.set_mask(y, mask)
+            private_keras.set_mask(y, mask)
         return y
 
     def _call(

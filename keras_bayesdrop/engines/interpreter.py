@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop._draws import Draws
 from keras_bayesdrop.noise import WeightNoise
+from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from keras_bayesdrop._draws import Draws
 from keras_bayesdrop.engines import interpreter
 from keras_bayesdrop.engines.engine import Engine
+from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
 

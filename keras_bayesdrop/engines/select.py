@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from keras_bayesdrop import _library
-from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._core import op_library
+from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop.engines.engine import Engine
 from keras_bayesdrop.engines.fused import Fused
 from keras_bayesdrop.engines.reference import Reference
@@ -39,7 +39,7 @@ def choose_engine(plan: Plan, prefer: str = "auto") -> tuple[Engine, str]:
     why_not = _why_no_chain(plan.suffix, plan.fusion.why_not)
     why_not = why_not or why_no_fused_engine(prefer)
     if not why_not:
-        fused = Fused(_library.library().ops, _dtypes())
+        fused = Fused(op_library.library().ops, _dtypes())
         why_not = _why_no_chain(plan.suffix, fused.why_not_fused(plan))
         if not why_not:
             return fused, "dense chain"
@@ -57,7 +57,7 @@ def _unavailable(why_not: str) -> EngineUnavailableError:
 
 def why_no_fused_engine(prefer: str = "auto") -> str:
     """Returns why this machine runs no model in the fused engine, or `""`."""
-    library = _library.library()
+    library = op_library.library()
     if library.problem:
         return library.problem
     if prefer == "auto" and _has_gpu() and not library.gpu_code:
@@ -83,7 +83,7 @@ def _has_gpu() -> bool:
 
 def _dtypes() -> tuple[str, ...]:
     """Returns the dtypes of the kernels that will run."""
-    if _has_gpu() and _library.library().gpu_code:
+    if _has_gpu() and op_library.library().gpu_code:
         return ("float16", "bfloat16", "float32")
     return ("float32", "float64")
 

@@ -15,13 +15,13 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._draws import Draws
-from keras_bayesdrop._rng import SAMPLES_PER_BLOCK
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines.engine import Engine
+from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
+from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 
 
 class Spread(Engine):
@@ -180,18 +180,18 @@ def _rows(
     per_row = tf.shape(value)[0] // num_rows
     rows = slice(begin * per_row, end * per_row)
     part = value[rows]
-    mask = _keras.get_mask(value)
+    mask = private_keras.get_mask(value)
     if mask is not None:
-        _keras.set_mask(part, mask[rows])
+        private_keras.set_mask(part, mask[rows])
     return part
 
 
 def _concat(parts: Sequence[tf.Tensor]) -> tf.Tensor:
     """Puts rows one after another, and those of their Keras masks."""
     whole = tf.concat(parts, axis=0)
-    masks = [_keras.get_mask(part) for part in parts]
+    masks = [private_keras.get_mask(part) for part in parts]
     if masks[0] is not None:
-        _keras.set_mask(whole, tf.concat(masks, axis=0))
+        private_keras.set_mask(whole, tf.concat(masks, axis=0))
     return whole
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.layers._uniform import uniform
 
 # Of Keras, by name: their outputs depend on more than one input.

@@ -5,8 +5,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_rate
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_rate
 from keras_bayesdrop.layers._uniform import uniform
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._rng import words_to_uniform
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.layers._uniform import uniform
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.noise import WeightNoiseSource
+from keras_bayesdrop.random.philox import words_to_uniform
 
 FIRINGS = ("unit", "connection")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop.layers._normal import draw_normal
 from keras_bayesdrop.layers._signs import draw_signs
 from keras_bayesdrop.layers._structured_prior import StructuredPrior

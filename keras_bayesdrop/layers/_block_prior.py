@@ -16,7 +16,7 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop import _keras
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.priors import get
 
 
@@ -74,18 +74,24 @@ def kernels_of(layers: Iterable[Any]) -> list[Any]:
         layer = stack.pop()
         if getattr(layer, "kl_weight", None) is not None:
             continue
-        for variable in _keras.own_variables(layer):
+        for variable in private_keras.own_variables(layer):
             if variable.name.endswith("kernel"):
                 found[id(variable)] = variable
-        stack.extend(reversed(_keras.sublayers(layer)))
+        stack.extend(reversed(private_keras.sublayers(layer)))
     return list(found.values())
 
 
 def has_scale(layers: Iterable[Any]) -> bool:
     """Whether layers, or those inside, learn a scale of a whole kernel."""
-    inner = [each for layer in layers for each in _keras.all_layers(layer)]
+    inner = [
+        each for layer in layers for each in private_keras.all_layers(layer)
+    ]
     owners = [
         *inner,
-        *(v.regularizer for each in inner for v in _keras.own_variables(each)),
+        *(
+            v.regularizer
+            for each in inner
+            for v in private_keras.own_variables(each)
+        ),
     ]
     return any(getattr(owner, "matrix_prior", None) for owner in owners)

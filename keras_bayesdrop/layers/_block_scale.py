@@ -5,15 +5,15 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._scale_source import ScaleSource
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers._block_prior import BlockPrior
 from keras_bayesdrop.layers._block_prior import has_scale
 from keras_bayesdrop.layers._block_prior import kernels_of
 from keras_bayesdrop.layers._kl_weight import KLLayer
+from keras_bayesdrop.layers.sources import ScaleSource
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.priors import ScalePrior
 from keras_bayesdrop.regularizers._loss_units import loss_per_nat

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop._rng import words_to_normal
 from keras_bayesdrop.layers._gaussian_kernel import GaussianKernel
+from keras_bayesdrop.random.philox import words_to_normal
 
 
 class DenseKernel(GaussianKernel):

@@ -18,14 +18,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop._rng import words_to_normal
-from keras_bayesdrop._sparse_source import SparseSource
 from keras_bayesdrop.layers._log_alpha import Limits
 from keras_bayesdrop.layers._log_alpha import clip
 from keras_bayesdrop.layers._normal import draw_normal
+from keras_bayesdrop.layers.sources import SparseSource
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.noise import WeightNoiseSource
+from keras_bayesdrop.random.philox import words_to_normal
 
 # Added to theta^2, whose logarithm must be finite.
 _TINY = 1e-16

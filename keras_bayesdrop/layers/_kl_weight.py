@@ -17,8 +17,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.regularizers._loss_units import LOSSES
 from keras_bayesdrop.regularizers._loss_units import check_noise_precision
 from keras_bayesdrop.regularizers._loss_units import loss_per_nat

@@ -7,9 +7,9 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropWarning
 from keras_bayesdrop.weight_priors import LogUniform
 from keras_bayesdrop.weight_priors import WeightPrior

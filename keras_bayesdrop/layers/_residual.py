@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 
 PROJECTIONS = ("auto", "dense")

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.priors import ScalePrior
 from keras_bayesdrop.priors import get
 from keras_bayesdrop.priors.structures import STRUCTURES

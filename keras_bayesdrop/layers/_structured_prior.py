@@ -13,14 +13,14 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._scale_source import ScaleSource
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers._posterior import PosteriorKernel
 from keras_bayesdrop.layers._scale_priors import check_priors
 from keras_bayesdrop.layers._scale_priors import check_structure_name
+from keras_bayesdrop.layers.sources import ScaleSource
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.priors import structured_scales
 from keras_bayesdrop.priors._joint_scales import check_joint_optimum

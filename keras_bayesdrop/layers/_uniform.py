@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bayesdrop._observer import current_observer
+from keras_bayesdrop._core.observer import current_observer
 
 
 def uniform(sizes: Sequence[Any], dtype: str, seed: Any) -> tf.Tensor:

@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.layers._log_alpha import check_limit
 from keras_bayesdrop.layers._log_alpha import check_prior
 from keras_bayesdrop.layers._log_alpha import limits_of

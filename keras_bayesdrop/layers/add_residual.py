@@ -5,14 +5,14 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._residual_source import ResidualSource
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.layers import _residual
 from keras_bayesdrop.layers._block_scale import BlockScale
 from keras_bayesdrop.layers._noise_argument import noise_config
 from keras_bayesdrop.layers._scale_noise import ScaleNoise
+from keras_bayesdrop.layers.sources import ResidualSource
 from keras_bayesdrop.noise import Multiplicative
 
 MODES = ("em", "noise")

@@ -6,10 +6,10 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.layers import _dropped_kernel
 from keras_bayesdrop.layers._concrete_noise import ConcreteNoise
 from keras_bayesdrop.layers._kl_weight import KLLayer

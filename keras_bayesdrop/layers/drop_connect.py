@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop._export import export
+from keras_bayesdrop._core.export import export
 from keras_bayesdrop.layers._dropped_weights import NoisyKernel
 from keras_bayesdrop.layers._noise_argument import draw_factor
 from keras_bayesdrop.noise import Gaussian

@@ -5,10 +5,10 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_rate
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_rate
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.noise import NoiseThenLayer
 
 _ACTIVATIONS: dict[str, tuple[Any, ...]] = {

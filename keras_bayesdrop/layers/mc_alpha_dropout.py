@@ -6,9 +6,9 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_noise_shape
-from keras_bayesdrop._validate import check_rate
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_noise_shape
+from keras_bayesdrop._core.validate import check_rate
 from keras_bayesdrop.layers.mc_dropout import noise_sizes
 
 

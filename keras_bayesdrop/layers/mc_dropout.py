@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_noise_shape
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_noise_shape
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers._noise_argument import check_noise
 from keras_bayesdrop.layers._noise_argument import draw_factor

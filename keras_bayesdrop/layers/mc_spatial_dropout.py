@@ -5,8 +5,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop.layers._noise_argument import check_noise
 from keras_bayesdrop.layers._noise_argument import noise_config
 from keras_bayesdrop.layers.mc_dropout import apply_noise

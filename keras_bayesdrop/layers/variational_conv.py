@@ -5,8 +5,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.layers._conv_kernel import ConvKernel
 from keras_bayesdrop.layers._variational import VariationalKernel
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
+from keras_bayesdrop._core.export import export
 from keras_bayesdrop.layers._dense_kernel import DenseKernel
 from keras_bayesdrop.layers._variational import VariationalKernel
 

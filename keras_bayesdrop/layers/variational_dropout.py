@@ -6,10 +6,9 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._sparse_source import PlainInside
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.layers._kl_weight import KLLayer
 from keras_bayesdrop.layers._log_alpha import check_limit
 from keras_bayesdrop.layers._log_alpha import check_prior
@@ -17,6 +16,7 @@ from keras_bayesdrop.layers._log_alpha import clip
 from keras_bayesdrop.layers._log_alpha import limits_of
 from keras_bayesdrop.layers._log_alpha import sum_kl
 from keras_bayesdrop.layers._normal import draw_normal
+from keras_bayesdrop.layers.sources import PlainInside
 from keras_bayesdrop.noise import LearnedGaussian
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import NoiseSource

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_positive_int
 
 BINNINGS = ("width", "mass")
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._arrays import as_numbers
-from keras_bayesdrop._labels import binary_labels
-from keras_bayesdrop._labels import class_labels
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.arrays import as_numbers
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import binary_labels
+from keras_bayesdrop.predictive.labels import class_labels
 
 Prediction = Predictive | npt.ArrayLike
 

@@ -7,11 +7,9 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Array
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._arrays import as_numbers
-from keras_bayesdrop._labels import regression_targets
-from keras_bayesdrop._mixture import mixture_quantile
+from keras_bayesdrop._core.arrays import Array
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.arrays import as_numbers
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.errors import NonFiniteError
@@ -19,6 +17,8 @@ from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import finite_numbers
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
+from keras_bayesdrop.predictive.mixture import mixture_quantile
 
 Intervals = Predictive | tuple[npt.ArrayLike, npt.ArrayLike]
 

@@ -4,7 +4,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.metrics._inputs import finite_numbers
 

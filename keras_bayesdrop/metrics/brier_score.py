@@ -4,11 +4,11 @@
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._labels import binary_labels
-from keras_bayesdrop._labels import class_labels
 from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import probabilities
+from keras_bayesdrop.predictive.labels import binary_labels
+from keras_bayesdrop.predictive.labels import class_labels
 
 
 def brier_score(prediction: Prediction, labels: npt.ArrayLike) -> float:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._labels import regression_targets
-from keras_bayesdrop._mixture import normal_cdf
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._regression import check_regression
 from keras_bayesdrop.metrics._regression import sample_array
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
+from keras_bayesdrop.predictive.mixture import normal_cdf
 
 # The levels of a curve if none are asked for: 0.01, 0.02, ..., 0.99.
 _LEVELS = tuple(percent / 100 for percent in range(1, 100))

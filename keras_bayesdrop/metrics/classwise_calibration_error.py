@@ -4,14 +4,14 @@
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._labels import binary_labels
-from keras_bayesdrop._labels import class_labels
 from keras_bayesdrop.metrics._binning import bin_edges
 from keras_bayesdrop.metrics._binning import bin_of
 from keras_bayesdrop.metrics._binning import check_binning
 from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import probabilities
+from keras_bayesdrop.predictive.labels import binary_labels
+from keras_bayesdrop.predictive.labels import class_labels
 
 
 def classwise_calibration_error(

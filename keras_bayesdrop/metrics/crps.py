@@ -6,14 +6,14 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Array
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._labels import regression_targets
-from keras_bayesdrop._mixture import normal_cdf
+from keras_bayesdrop._core.arrays import Array
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._regression import check_regression
 from keras_bayesdrop.metrics._regression import sample_array
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
+from keras_bayesdrop.predictive.mixture import normal_cdf
 
 
 def crps(prediction: Prediction, targets: npt.ArrayLike) -> float:

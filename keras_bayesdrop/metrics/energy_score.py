@@ -6,11 +6,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._labels import regression_targets
-from keras_bayesdrop._validate import check_int
+from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._regression import sample_array
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
 
 
 def energy_score(

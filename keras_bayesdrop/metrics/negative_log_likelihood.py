@@ -4,12 +4,12 @@
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._labels import label_probabilities
-from keras_bayesdrop._labels import sum_per_row
 from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import probabilities
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import label_probabilities
+from keras_bayesdrop.predictive.labels import sum_per_row
 
 
 def negative_log_likelihood(

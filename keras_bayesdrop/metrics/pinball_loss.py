@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._labels import regression_targets
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._inputs import check_some
@@ -15,6 +14,7 @@ from keras_bayesdrop.metrics._regression import check_level
 from keras_bayesdrop.metrics._regression import check_regression
 from keras_bayesdrop.metrics._regression import predictive_quantile
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
 
 
 def pinball_loss(

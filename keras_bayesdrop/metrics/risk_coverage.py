@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.metrics._uncertainty import pair_by_row
 
 

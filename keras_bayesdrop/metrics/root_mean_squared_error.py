@@ -4,13 +4,13 @@
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Array
-from keras_bayesdrop._labels import regression_targets
+from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import finite_numbers
 from keras_bayesdrop.metrics._regression import check_regression
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
 
 
 def root_mean_squared_error(

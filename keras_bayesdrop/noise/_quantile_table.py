@@ -19,7 +19,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
 
 # The words 0 and 2^32 - 1 lie at s = -22.87 and 22.87.
 _END = 23.0

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from keras_bayesdrop._rng import words_to_normal
 from keras_bayesdrop.noise.base import Noise
+from keras_bayesdrop.random.philox import words_to_normal
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from keras_bayesdrop._rng import rate_to_threshold
 from keras_bayesdrop.noise.base import Noise
+from keras_bayesdrop.random.philox import rate_to_threshold
 
 # The negative saturation value of SELU, -alpha * scale.
 _SATURATION = (

@@ -9,15 +9,15 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop._rng import rate_to_scale
-from keras_bayesdrop._rng import rate_to_threshold
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import check_rate
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import check_rate
 from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.noise.induced import SpikeAndSlab
 from keras_bayesdrop.noise.multiplicative import Multiplicative
 from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.random.philox import rate_to_scale
+from keras_bayesdrop.random.philox import rate_to_threshold
 
 
 @register

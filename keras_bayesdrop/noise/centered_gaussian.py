@@ -9,12 +9,12 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop._rng import words_to_normal
-from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.induced import NormalProduct
 from keras_bayesdrop.noise.multiplicative import Multiplicative
 from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.random.philox import words_to_normal
 
 
 @register

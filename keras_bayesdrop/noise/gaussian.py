@@ -10,17 +10,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._rng import words_to_normal
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import check_rate
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import check_rate
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.noise.induced import ScaleMixture
 from keras_bayesdrop.noise.induced import SquaredNoise
 from keras_bayesdrop.noise.multiplicative import Multiplicative
 from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.random.philox import words_to_normal
 
 
 @register

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.noise._quantile_table import QuantileTable
 from keras_bayesdrop.noise._quantile_table import logit
 from keras_bayesdrop.noise._quantile_table import tabulate

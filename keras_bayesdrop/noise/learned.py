@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from keras_bayesdrop._rng import rate_tensor_to_threshold
-from keras_bayesdrop._rng import words_to_uniform
 from keras_bayesdrop.noise.base import Noise
 from keras_bayesdrop.noise.bernoulli import drop
 from keras_bayesdrop.noise.gaussian import perturb
+from keras_bayesdrop.random.philox import rate_tensor_to_threshold
+from keras_bayesdrop.random.philox import words_to_uniform
 
 
 @dataclasses.dataclass(frozen=True)

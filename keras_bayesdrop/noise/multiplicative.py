@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._rng import sample_words
-from keras_bayesdrop._rng import seed_to_key
-from keras_bayesdrop._rng import words_to_uniform
-from keras_bayesdrop._validate import check_int
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.noise.base import Noise
+from keras_bayesdrop.random.philox import sample_words
+from keras_bayesdrop.random.philox import seed_to_key
+from keras_bayesdrop.random.philox import words_to_uniform
 
 
 class Multiplicative(Noise):

@@ -9,7 +9,7 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.multiplicative import Multiplicative
 from keras_bayesdrop.noise.multiplicative import keep

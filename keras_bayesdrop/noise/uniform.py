@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.induced import ScaleMixture
 from keras_bayesdrop.noise.induced import SquaredNoise

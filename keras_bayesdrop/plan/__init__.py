@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan: what of a model runs once, and what for every sample."""
 
-from keras_bayesdrop.plan.observe import Hidden as Hidden
 from keras_bayesdrop.plan.partial import before_last_noise as before_last_noise
 from keras_bayesdrop.plan.partial import plan_of_part as plan_of_part
 from keras_bayesdrop.plan.partial import up_to as up_to
@@ -19,7 +18,3 @@ from keras_bayesdrop.plan.steps import ChainStep as ChainStep
 from keras_bayesdrop.plan.steps import Link as Link
 from keras_bayesdrop.plan.steps import NoiseStep as NoiseStep
 from keras_bayesdrop.plan.steps import Step as Step
-from keras_bayesdrop.plan.survey import KERAS_BATCH as KERAS_BATCH
-from keras_bayesdrop.plan.survey import Survey as Survey
-from keras_bayesdrop.plan.survey import find_sites as find_sites
-from keras_bayesdrop.plan.survey import survey as survey

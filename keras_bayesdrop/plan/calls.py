@@ -9,22 +9,22 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._draws import Draws
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.errors import PlanError
-from keras_bayesdrop.plan.observe import Draw
-from keras_bayesdrop.plan.observe import Observation
-from keras_bayesdrop.plan.probe import BATCHES
-from keras_bayesdrop.plan.traces import Fill
-from keras_bayesdrop.plan.traces import training_off
-from keras_bayesdrop.sites import Loop
-from keras_bayesdrop.sites import NoiseInside
-from keras_bayesdrop.sites import Site
-from keras_bayesdrop.sites import holds_time_distributed
-from keras_bayesdrop.sites import redirected
-from keras_bayesdrop.sites.handmade import from_words
-from keras_bayesdrop.sites.handmade import shape_of
-from keras_bayesdrop.sites.handmade import without_noise
+from keras_bayesdrop.graph.observe import Draw
+from keras_bayesdrop.graph.observe import Observation
+from keras_bayesdrop.graph.probe import BATCHES
+from keras_bayesdrop.graph.sites import Loop
+from keras_bayesdrop.graph.sites import NoiseInside
+from keras_bayesdrop.graph.sites import Site
+from keras_bayesdrop.graph.sites import holds_time_distributed
+from keras_bayesdrop.graph.sites import redirected
+from keras_bayesdrop.graph.sites.handmade import from_words
+from keras_bayesdrop.graph.sites.handmade import shape_of
+from keras_bayesdrop.graph.sites.handmade import without_noise
+from keras_bayesdrop.graph.traces import Fill
+from keras_bayesdrop.graph.traces import training_off
+from keras_bayesdrop.noise.draws import Draws
 
 Call = Callable[[Sequence[tf.Tensor], Draws | None], list[tf.Tensor]]
 
@@ -55,7 +55,7 @@ def inference_call(operation: Any, fill: Fill) -> Call:
         values: Sequence[tf.Tensor], draws: Draws | None
     ) -> list[tf.Tensor]:
         args, kwargs = fill(values)
-        with _keras.losses_kept(operation):
+        with private_keras.losses_kept(operation):
             outputs = operation(*args, **{**kwargs, **training})
         return list(keras.tree.flatten(outputs))
 

@@ -8,7 +8,7 @@ a node, all that the node depends on.
 import dataclasses
 from collections.abc import Collection
 
-from keras_bayesdrop.plan.graph import Graph
+from keras_bayesdrop.graph.read import Graph
 from keras_bayesdrop.plan.plan import Plan
 
 

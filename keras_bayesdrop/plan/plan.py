@@ -17,33 +17,33 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._identity import identity
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.errors import HiddenNoiseError
 from keras_bayesdrop.errors import PlanError
+from keras_bayesdrop.graph.identity import identity
+from keras_bayesdrop.graph.observe import Hidden
+from keras_bayesdrop.graph.probe import BATCHES
+from keras_bayesdrop.graph.probe import Role
+from keras_bayesdrop.graph.probe import Shape
+from keras_bayesdrop.graph.probe import role_of
+from keras_bayesdrop.graph.probe import rows_axis
+from keras_bayesdrop.graph.read import Graph
+from keras_bayesdrop.graph.sites import LayerSelection
+from keras_bayesdrop.graph.sites import Site
+from keras_bayesdrop.graph.sites import noise_of
+from keras_bayesdrop.graph.sites import select_sites
+from keras_bayesdrop.graph.survey import Survey
+from keras_bayesdrop.graph.survey import empty_graph
+from keras_bayesdrop.graph.survey import is_stateful
+from keras_bayesdrop.graph.survey import survey
 from keras_bayesdrop.plan.calls import noisy_call
 from keras_bayesdrop.plan.calls import quiet_call
 from keras_bayesdrop.plan.chains import Fusion
 from keras_bayesdrop.plan.chains import find_chains
-from keras_bayesdrop.plan.graph import Graph
-from keras_bayesdrop.plan.observe import Hidden
 from keras_bayesdrop.plan.pieces import piece_of
-from keras_bayesdrop.plan.probe import BATCHES
-from keras_bayesdrop.plan.probe import Role
-from keras_bayesdrop.plan.probe import Shape
-from keras_bayesdrop.plan.probe import role_of
-from keras_bayesdrop.plan.probe import rows_axis
 from keras_bayesdrop.plan.steps import CallStep
 from keras_bayesdrop.plan.steps import NoiseStep
 from keras_bayesdrop.plan.steps import Step
-from keras_bayesdrop.plan.survey import Survey
-from keras_bayesdrop.plan.survey import empty_graph
-from keras_bayesdrop.plan.survey import is_stateful
-from keras_bayesdrop.plan.survey import survey
-from keras_bayesdrop.sites import LayerSelection
-from keras_bayesdrop.sites import Site
-from keras_bayesdrop.sites import noise_of
-from keras_bayesdrop.sites import select_sites
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,7 +195,7 @@ def build_plan(
         tuple((site.path, site.noise, site.noise_shape) for site in sites),
         surveyed.version,
         tuple(identity(node.operation) for node in graph.nodes),
-        _structure_of(example) if _keras.graph_of(model) is None else "",
+        _structure_of(example) if private_keras.graph_of(model) is None else "",
     )
     return Plan(
         prefix,
@@ -303,7 +303,7 @@ def _traced_specs(
             for want, size in zip(declared[1:], shape[1:], strict=True)
         )
         if mistaken:
-            specs[number] = _keras.spec(
+            specs[number] = private_keras.spec(
                 [None] * len(shape), specs[number].dtype
             )
     return tuple(specs)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from keras_bayesdrop._draws import Draws
-from keras_bayesdrop._draws import NoiseShape
 from keras_bayesdrop.noise import Noise
+from keras_bayesdrop.noise.draws import Draws
+from keras_bayesdrop.noise.draws import NoiseShape
 from keras_bayesdrop.plan.pieces import Piece
 
 

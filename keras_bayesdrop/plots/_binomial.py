@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
 
 # Deviations from the mean within which counts are summed. What is beyond has
 # a probability below 1e-30, also for a Poisson-like tail thanks to the margin.

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._arrays import as_numbers
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_int
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.arrays import as_numbers
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.predictive import ROW_AXES

@@ -9,16 +9,16 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._validate import check_model
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_model
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.errors import SelectionError
+from keras_bayesdrop.graph.surgery.kernels import Kernel
+from keras_bayesdrop.graph.surgery.kernels import as_array
+from keras_bayesdrop.graph.surgery.kernels import find_kernels
 from keras_bayesdrop.sparsity import SparseSource
-from keras_bayesdrop.sparsity.kernels import Kernel
-from keras_bayesdrop.sparsity.kernels import as_array
-from keras_bayesdrop.sparsity.kernels import find_kernels
 
 # Paths of layers, and the sizes of their weights.
 Layers = list[tuple[str, Float64Array]]

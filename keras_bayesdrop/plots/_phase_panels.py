@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Array
-from keras_bayesdrop._consistency_record import ConsistencyRecord
-from keras_bayesdrop._consistency_record import LayerRecord
+from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop.plots import _style
+from keras_bayesdrop.theory.consistency_record import ConsistencyRecord
+from keras_bayesdrop.theory.consistency_record import LayerRecord
 
 # Odd, so that errors around zero share a bar.
 _BINS = 41

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import MissingPackageError
 
 # Colours of Okabe and Ito, which the colour-blind can tell apart.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import as_numbers
+from keras_bayesdrop._core.arrays import as_numbers
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.plots import _style
 

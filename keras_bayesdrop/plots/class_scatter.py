@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Array
-from keras_bayesdrop._validate import check_int
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.arrays import Array
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.plots import _inputs

@@ -3,13 +3,13 @@
 
 from typing import Any
 
-from keras_bayesdrop._consistency_record import ConsistencyRecord
-from keras_bayesdrop._consistency_record import LayerRecord
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import SelectionError
 from keras_bayesdrop.plots import _phase_panels
 from keras_bayesdrop.plots import _style
+from keras_bayesdrop.theory.consistency_record import ConsistencyRecord
+from keras_bayesdrop.theory.consistency_record import LayerRecord
 
 _SIZE = (10.4, 16.0)  # inches
 _LEGEND_COLUMNS = 4

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from keras_bayesdrop import metrics
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.metrics._uncertainty import by_row
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style

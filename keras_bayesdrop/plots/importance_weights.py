@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._arrays import as_numbers
-from keras_bayesdrop._sample_weights import SAMPLE_WEIGHTS
-from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.arrays import as_numbers
+from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
+from keras_bayesdrop.losses._sample_weights import SAMPLE_WEIGHTS
 from keras_bayesdrop.plots import _style
 
 

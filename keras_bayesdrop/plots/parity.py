@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop._labels import regression_targets
 from keras_bayesdrop.metrics._regression import check_level
 from keras_bayesdrop.metrics.root_mean_squared_error import (
     root_mean_squared_error,
 )
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
+from keras_bayesdrop.predictive.labels import regression_targets
 
 # Bars of more points than these are fainter.
 _FEW = 100

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Array
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._labels import regression_targets
-from keras_bayesdrop._validate import check_int
-from keras_bayesdrop._validate import check_levels
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.arrays import Array
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import check_levels
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.metrics._uncertainty import by_row
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
 
 _FUNCTIONS = 5
 # Light around dark, also in grey print.

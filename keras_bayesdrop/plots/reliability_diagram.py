@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.metrics.reliability import Reliability
 from keras_bayesdrop.metrics.reliability import reliability
 from keras_bayesdrop.plots import _style

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from keras_bayesdrop import metrics
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._labels import regression_targets
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.metrics._inputs import top_label
 from keras_bayesdrop.metrics._uncertainty import pair_by_row
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
 
 _LINES: tuple[Any, ...] = ("-", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 

@@ -8,9 +8,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import check_positive_int
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.priors import HalfCauchy
 from keras_bayesdrop.priors import InverseGamma

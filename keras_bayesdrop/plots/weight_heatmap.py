@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.plots._kernel_sizes import Layers
 from keras_bayesdrop.plots._kernel_sizes import kernel_sizes

@@ -14,7 +14,7 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._core.validate import check_choice
 
 # Exponent k of the variable that a density is taken over: tau^k, or log(tau).
 VARIABLES = {"variance": 2, "scale": 1, "log_scale": 0}

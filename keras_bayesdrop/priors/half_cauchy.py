@@ -6,9 +6,9 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.priors.base import ScalePrior
 from keras_bayesdrop.priors.base import as_float
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.priors.base import ScalePrior
 from keras_bayesdrop.priors.half_cauchy import HalfCauchy
 from keras_bayesdrop.priors.inverse_gamma import InverseGamma

@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import check_rate
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import check_rate
 from keras_bayesdrop.priors.base import as_float
 
 

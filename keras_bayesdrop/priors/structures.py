@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import keras
 
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.priors._joint_scales import check_joint_optimum
 from keras_bayesdrop.priors._joint_scales import joint_variances

@@ -11,8 +11,8 @@ the squared error is `2 / tau` times a log-likelihood of precision `tau`.
 
 from typing import Any
 
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import invalid
 
 # Squared errors in a unit of loss: log p(y) = -tau / 2 * (y - f)^2 + constant.
 TIMES_TAU = {"mse": 2.0, "half_mse": 1.0}

@@ -12,11 +12,11 @@ from typing import ClassVar
 
 import keras
 
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_int
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import check_positive_int
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.priors import structured_scales

@@ -16,11 +16,11 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import check_positive_int
-from keras_bayesdrop._validate import check_rate
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import check_rate
 from keras_bayesdrop.regularizers._loss_units import LOSSES
 from keras_bayesdrop.regularizers._loss_units import TIMES_TAU
 from keras_bayesdrop.regularizers._loss_units import check_noise_precision

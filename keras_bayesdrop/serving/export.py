@@ -11,26 +11,27 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._files import replacing_folder
-from keras_bayesdrop._geometry import rows_per_batch
-from keras_bayesdrop._model_checks import check_noise
-from keras_bayesdrop._model_checks import check_num_samples
-from keras_bayesdrop._model_checks import unwrap
-from keras_bayesdrop._rng import seed_to_key
-from keras_bayesdrop._tasks import TASKS
-from keras_bayesdrop._tasks import resolve_heads
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_int
-from keras_bayesdrop._validate import check_levels
-from keras_bayesdrop._validate import check_positive
-from keras_bayesdrop._validate import check_positive_int
-from keras_bayesdrop._validate import invalid
-from keras_bayesdrop._version import __version__
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.files import replacing_folder
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import check_levels
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import invalid
+from keras_bayesdrop._core.version import __version__
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import WriteError
+from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.plan import complete
+from keras_bayesdrop.prediction.detection import TASKS
+from keras_bayesdrop.prediction.detection import resolve_heads
+from keras_bayesdrop.prediction.model_checks import check_noise
+from keras_bayesdrop.prediction.model_checks import check_num_samples
+from keras_bayesdrop.prediction.model_checks import unwrap
+from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
+from keras_bayesdrop.random.philox import seed_to_key
 from keras_bayesdrop.serving.folder import check_target
 from keras_bayesdrop.serving.names import RESERVED
 from keras_bayesdrop.serving.names import Inputs
@@ -39,7 +40,6 @@ from keras_bayesdrop.serving.names import prefixes_of
 from keras_bayesdrop.serving.program import Program
 from keras_bayesdrop.serving.quantities import QUANTITIES
 from keras_bayesdrop.serving.quantities import is_defined
-from keras_bayesdrop.sites import LayerSelection
 from keras_bayesdrop.views import MASKS
 
 # Operations that call back into Python, which is not there when serving.
@@ -127,7 +127,7 @@ def export_uncertainty(
     References:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).
     """
-    _keras.require_tensorflow()
+    private_keras.require_tensorflow()
     target = check_target(path, bool(overwrite))
     num_samples = check_num_samples(num_samples)
     wanted = _check_outputs(outputs)
@@ -264,7 +264,7 @@ def _tables(model: Any) -> list[Any]:
     """Returns the vocabularies of lookup layers."""
     tables = [
         getattr(layer, "lookup_table", None)
-        for layer in _keras.all_layers(model)
+        for layer in private_keras.all_layers(model)
     ]
     return [table for table in tables if table is not None]
 

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop import _keras
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.plan import Plan
 
@@ -48,7 +48,7 @@ def inputs_of(model: Any, input_signature: Any) -> Inputs:
     """
     structure = input_signature
     if structure is None:
-        graph = _keras.graph_of(model)
+        graph = private_keras.graph_of(model)
         if graph is None:
             raise BayesdropError(
                 f"Model `{model.name}` computes in code of its own, so its "
@@ -57,7 +57,7 @@ def inputs_of(model: Any, input_signature: Any) -> Inputs:
                 f"or arrays like its inputs. Received: {type(model).__name__} "
                 "with input_signature=None"
             )
-        structure = _keras.inputs_structure(graph)
+        structure = private_keras.inputs_structure(graph)
     leaves = keras.tree.flatten(structure)
     for leaf in leaves:
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
@@ -76,7 +76,8 @@ def inputs_of(model: Any, input_signature: Any) -> Inputs:
     names = [re.sub(r"\W", "_", str(name)) for name in names]
     _check_names(names)
     specs = [
-        _keras.spec([None, *leaf.shape[1:]], leaf.dtype) for leaf in leaves
+        private_keras.spec([None, *leaf.shape[1:]], leaf.dtype)
+        for leaf in leaves
     ]
     return Inputs(
         {
@@ -107,7 +108,7 @@ def prefixes_of(model: Any, plan: Plan) -> list[str]:
 
 def _name_of(leaf: Any) -> str | None:
     """Returns the name of the `Input` layer, or of a spec."""
-    if isinstance(leaf, _keras.KerasTensor):
+    if isinstance(leaf, private_keras.KerasTensor):
         return str(leaf._keras_history.operation.name)
     name = getattr(leaf, "name", None)
     return name if isinstance(name, str) else None

@@ -14,12 +14,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bayesdrop import _accumulate
-from keras_bayesdrop._rng import SAMPLES_PER_BLOCK
-from keras_bayesdrop._sampler import Sampler
-from keras_bayesdrop._tasks import Head
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction.detection import Head
+from keras_bayesdrop.prediction.sampling import accumulate
+from keras_bayesdrop.prediction.sampling.programs import Sampler
+from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 from keras_bayesdrop.serving.quantities import QUANTITIES
 from keras_bayesdrop.serving.quantities import is_defined
 from keras_bayesdrop.serving.quantities import quantiles_of
@@ -94,7 +94,7 @@ class Program:
         def go_on(first: tf.Tensor, states: Any, kept: Any) -> Any:
             blocks = draw(first)
             states = [
-                _accumulate.next_block(state, block, head.task)
+                accumulate.next_block(state, block, head.task)
                 for state, block, head in zip(
                     states, blocks, self.heads, strict=True
                 )
@@ -103,7 +103,7 @@ class Program:
 
         blocks = draw(tf.constant(0))
         states = [
-            _accumulate.first_block(block, head.task)
+            accumulate.first_block(block, head.task)
             for block, head in zip(blocks, self.heads, strict=True)
         ]
         kept = self._keep(self._arrays(blocks), blocks, tf.constant(0))

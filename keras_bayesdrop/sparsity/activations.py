@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
 
 # By the names that Keras gives them. Older versions do not have all of them.
 # Not among them: `softmax`, `log_softmax`, `sparsemax` and `glu`.

@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.plan.graph import Graph
-from keras_bayesdrop.plan.graph import Node
-from keras_bayesdrop.sparsity.checks import check_graph
-from keras_bayesdrop.sparsity.copies import Masks
-from keras_bayesdrop.sparsity.copies import Part
-from keras_bayesdrop.sparsity.kernels import find_kernels
-from keras_bayesdrop.sparsity.kernels import layers_by_path
-from keras_bayesdrop.sparsity.plain import plain_parts
-from keras_bayesdrop.sparsity.rebuild import names_of
-from keras_bayesdrop.sparsity.rebuild import rebuild
+from keras_bayesdrop.graph.read import Graph
+from keras_bayesdrop.graph.read import Node
+from keras_bayesdrop.graph.source import check_graph
+from keras_bayesdrop.graph.surgery.copies import Masks
+from keras_bayesdrop.graph.surgery.copies import Part
+from keras_bayesdrop.graph.surgery.kernels import find_kernels
+from keras_bayesdrop.graph.surgery.kernels import layers_by_path
+from keras_bayesdrop.graph.surgery.plain import plain_parts
+from keras_bayesdrop.graph.surgery.rebuild import names_of
+from keras_bayesdrop.graph.surgery.rebuild import rebuild
 from keras_bayesdrop.sparsity.shrink import shrink
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._scale_source import ScaleSource
-from keras_bayesdrop._table import format_table
-from keras_bayesdrop._validate import check_rate
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.table import format_table
+from keras_bayesdrop._core.validate import check_rate
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.graph.source import check_source
+from keras_bayesdrop.graph.surgery.kernels import layers_by_path
 from keras_bayesdrop.layers import ADDResidual
+from keras_bayesdrop.layers.sources import ScaleSource
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.regularizers._structured import StructuredPenalty
-from keras_bayesdrop.sparsity.checks import check_source
-from keras_bayesdrop.sparsity.kernels import layers_by_path
 
 # Weights no larger than some of these `epsilon`, the standard deviation that
 # a penalty takes them to have, are zero: an optimizer leaves them trembling.
@@ -189,7 +189,7 @@ def _find(model: Any) -> Iterator[tuple[str, Any, _Scale]]:
         seen.add(id(layer))
         scales = _own_scales(layer)
         if is_block and not scales:
-            inner = _keras.all_layers(layer)
+            inner = private_keras.all_layers(layer)
             scales = [scale for each in inner for scale in _own_scales(each)]
         if scales:
             yield path, layer, max(scales, key=lambda scale: scale.tau)
@@ -202,7 +202,7 @@ def _own_scales(layer: Any) -> list[_Scale]:
     pairs: list[tuple[Any, GroupScales]] = []
     if isinstance(layer, ScaleSource):
         pairs.append((layer, layer.learned_scales()))
-    for variable in _keras.own_variables(layer):
+    for variable in private_keras.own_variables(layer):
         penalty = variable.regularizer
         if isinstance(penalty, StructuredPenalty):
             pairs.append((penalty, penalty.scales(variable)))

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop.sparsity.copies import Part
-from keras_bayesdrop.sparsity.copies import new_layer
-from keras_bayesdrop.sparsity.kernels import BoolArray
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop.graph.surgery.copies import Part
+from keras_bayesdrop.graph.surgery.copies import new_layer
+from keras_bayesdrop.graph.surgery.kernels import BoolArray
 
 
 class Flow:

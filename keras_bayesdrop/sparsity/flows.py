@@ -12,8 +12,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop.plan.graph import Node
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop.graph.read import Node
 from keras_bayesdrop.sparsity.activations import apply
 from keras_bayesdrop.sparsity.activations import is_elementwise
 from keras_bayesdrop.sparsity.flow import Flow

@@ -3,14 +3,14 @@
 
 import keras
 
+from keras_bayesdrop._core.validate import check_bool
+from keras_bayesdrop._core.validate import check_threshold
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.sparsity.checks import check_bool
-from keras_bayesdrop.sparsity.checks import check_graph
-from keras_bayesdrop.sparsity.checks import check_source
-from keras_bayesdrop.sparsity.checks import check_threshold
+from keras_bayesdrop.graph.source import check_graph
+from keras_bayesdrop.graph.source import check_source
+from keras_bayesdrop.graph.surgery.kernels import Kernel
+from keras_bayesdrop.graph.surgery.kernels import find_kernels
 from keras_bayesdrop.sparsity.cut import cut
-from keras_bayesdrop.sparsity.kernels import Kernel
-from keras_bayesdrop.sparsity.kernels import find_kernels
 
 
 def prune(

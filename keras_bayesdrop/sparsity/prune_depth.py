@@ -8,14 +8,14 @@ from typing import Any
 import keras
 
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.plan.graph import Graph
-from keras_bayesdrop.plan.graph import Node
-from keras_bayesdrop.sparsity.checks import check_graph
-from keras_bayesdrop.sparsity.checks import check_source
+from keras_bayesdrop.graph.read import Graph
+from keras_bayesdrop.graph.read import Node
+from keras_bayesdrop.graph.source import check_graph
+from keras_bayesdrop.graph.source import check_source
+from keras_bayesdrop.layers.sources import PlainInside
 from keras_bayesdrop.sparsity.cut import plain_model
 from keras_bayesdrop.sparsity.depth import effective_depth
 from keras_bayesdrop.sparsity.depth import find_blocks
-from keras_bayesdrop.sparsity.source import PlainInside
 
 
 def prune_depth(model: keras.Model, threshold: float = 0.1) -> keras.Model:

@@ -5,10 +5,10 @@ import dataclasses
 
 import keras
 
-from keras_bayesdrop._table import format_table
-from keras_bayesdrop.sparsity.checks import check_source
-from keras_bayesdrop.sparsity.checks import check_threshold
-from keras_bayesdrop.sparsity.kernels import find_kernels
+from keras_bayesdrop._core.table import format_table
+from keras_bayesdrop._core.validate import check_threshold
+from keras_bayesdrop.graph.source import check_source
+from keras_bayesdrop.graph.surgery.kernels import find_kernels
 
 
 class _Counts:

@@ -14,18 +14,18 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
-from keras_bayesdrop.plan.graph import Graph
-from keras_bayesdrop.plan.graph import Node
-from keras_bayesdrop.sparsity.checks import check_graph
-from keras_bayesdrop.sparsity.copies import Part
-from keras_bayesdrop.sparsity.copies import copied
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop.graph.read import Graph
+from keras_bayesdrop.graph.read import Node
+from keras_bayesdrop.graph.source import check_graph
+from keras_bayesdrop.graph.surgery.copies import Part
+from keras_bayesdrop.graph.surgery.copies import copied
+from keras_bayesdrop.graph.surgery.kernels import BoolArray
+from keras_bayesdrop.graph.surgery.rebuild import names_of
+from keras_bayesdrop.graph.surgery.rebuild import rebuild
 from keras_bayesdrop.sparsity.flow import Flow
 from keras_bayesdrop.sparsity.flows import flow_of
 from keras_bayesdrop.sparsity.flows import width
-from keras_bayesdrop.sparsity.kernels import BoolArray
-from keras_bayesdrop.sparsity.rebuild import names_of
-from keras_bayesdrop.sparsity.rebuild import rebuild
 
 
 def shrink(model: Any) -> keras.Model:

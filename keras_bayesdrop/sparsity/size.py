@@ -8,16 +8,16 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop import _keras
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.validate import check_threshold
+from keras_bayesdrop.graph.source import check_source
+from keras_bayesdrop.graph.surgery.kernels import BoolArray
+from keras_bayesdrop.graph.surgery.kernels import find_kernels
+from keras_bayesdrop.layers.sources import PlainInside
+from keras_bayesdrop.layers.sources import SparseSource
 from keras_bayesdrop.noise import NoiseSource
 from keras_bayesdrop.noise import NoiseThenLayer
 from keras_bayesdrop.noise import WeightNoiseSource
-from keras_bayesdrop.sparsity.checks import check_source
-from keras_bayesdrop.sparsity.checks import check_threshold
-from keras_bayesdrop.sparsity.kernels import BoolArray
-from keras_bayesdrop.sparsity.kernels import find_kernels
-from keras_bayesdrop.sparsity.source import PlainInside
-from keras_bayesdrop.sparsity.source import SparseSource
 
 _ROW_POINTER_BYTES = 4
 # Layers whose own variables are about noise, unless they have weights.
@@ -89,10 +89,10 @@ def to_sparse_size(model: keras.Model, threshold: float = 3.0) -> SparseSize:
         counted.update(map(id, kernel.layer.weights))
         if kernel.layer.use_bias:
             counted.discard(id(kernel.layer.bias))
-    for layer in _keras.all_layers(model):
+    for layer in private_keras.all_layers(model):
         if isinstance(layer, _NOISE) and not isinstance(layer, _WEIGHTS):
             continue  # Its own variables; layers inside follow.
-        for variable in _keras.own_variables(layer):
+        for variable in private_keras.own_variables(layer):
             if id(variable) not in counted:
                 counted.add(id(variable))
                 dense += _bytes(variable)

@@ -7,15 +7,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop.graph.surgery.copies import Part
+from keras_bayesdrop.graph.surgery.copies import is_users
+from keras_bayesdrop.graph.surgery.copies import new_layer
+from keras_bayesdrop.graph.surgery.kernels import BoolArray
+from keras_bayesdrop.graph.surgery.kernels import as_array
 from keras_bayesdrop.sparsity.activations import apply
 from keras_bayesdrop.sparsity.activations import is_elementwise
-from keras_bayesdrop.sparsity.copies import Part
-from keras_bayesdrop.sparsity.copies import is_users
-from keras_bayesdrop.sparsity.copies import new_layer
 from keras_bayesdrop.sparsity.flow import Flow
-from keras_bayesdrop.sparsity.kernels import BoolArray
-from keras_bayesdrop.sparsity.kernels import as_array
 
 
 class KernelFlow(Flow):

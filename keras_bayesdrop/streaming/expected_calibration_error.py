@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_positive_int
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.streaming._batches import label_weights
 from keras_bayesdrop.streaming._batches import mask_of
 from keras_bayesdrop.streaming._batches import probabilities_and_labels

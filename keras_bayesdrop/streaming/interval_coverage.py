@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.metrics._regression import check_level
 from keras_bayesdrop.streaming._batches import StreamingMean

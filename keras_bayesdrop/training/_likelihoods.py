@@ -17,7 +17,7 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop import _keras
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.errors import BayesdropError
 
 _losses = keras.losses
@@ -104,12 +104,12 @@ def terms_of(loss: Any, y_true: Any, y_pred: Any) -> Terms:
     Returns:
         The log-likelihoods.
     """
-    mask = _keras.get_mask(y_pred)
+    mask = private_keras.get_mask(y_pred)
     wide = keras.backend.result_type(y_pred.dtype, "float32")
     if type(loss) in _KNOWN:
         y_pred = keras.ops.cast(y_pred, wide)
         values, averaged = _keras_terms(loss, y_true, y_pred)
-        mask = _both(mask, _keras.get_mask(values))
+        mask = _both(mask, private_keras.get_mask(values))
     else:
         values, averaged = loss.log_prob(y_true, y_pred), 1
         wide = keras.backend.result_type(values.dtype, wide)
@@ -132,13 +132,13 @@ def _keras_terms(loss: Any, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
         axis = getattr(loss, "axis", -1)
         averaged = keras.ops.shape(y_pred)[axis]
     values = loss.call(y_true, y_pred)
-    mask = _keras.get_mask(values)
+    mask = private_keras.get_mask(values)
     if isinstance(averaged, int):
         log_prob = -averaged * values
     else:
         log_prob = -keras.ops.cast(averaged, values.dtype) * values
     if mask is not None:
-        _keras.set_mask(log_prob, mask)
+        private_keras.set_mask(log_prob, mask)
     return log_prob, averaged
 
 

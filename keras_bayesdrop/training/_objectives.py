@@ -16,7 +16,7 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._sample_weights import tail_adaptive_weights
+from keras_bayesdrop.losses._sample_weights import tail_adaptive_weights
 
 
 def lower_bound(log_likelihood: Any) -> Any:

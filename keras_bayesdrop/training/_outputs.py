@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 
 
@@ -93,7 +93,7 @@ def outputs_of(model: Any) -> Outputs:
 
     Outputs in a dict go by their keys, others by the names of their layers.
     """
-    structure = _keras.outputs_structure(model)
+    structure = private_keras.outputs_structure(model)
     if isinstance(structure, dict):
         paths = keras.tree.flatten(
             keras.tree.pack_sequence_as(structure, sorted(structure))

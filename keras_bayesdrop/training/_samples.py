@@ -10,14 +10,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._draws import Draws
-from keras_bayesdrop._rng import SAMPLES_PER_BLOCK
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.graph.survey import find_sites
 from keras_bayesdrop.layers._dropped_weights import NoisyKernel
+from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import build_plan
-from keras_bayesdrop.plan import find_sites
+from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 
 # Of the noise of `evaluate`, which is the same every time.
 EVALUATION_SEED = 0
@@ -42,7 +42,7 @@ def check_foldable(model: Any) -> None:
     version = tuple(int(part) for part in keras.__version__.split(".")[:2])
     if version >= _ACTIVITY_IS_AVERAGED:
         return
-    for layer in _keras.all_layers(model):
+    for layer in private_keras.all_layers(model):
         if getattr(layer, "activity_regularizer", None) is not None:
             raise BayesdropError(
                 f"Layer `{layer.name}` has an activity regularizer, which "
@@ -104,6 +104,6 @@ def evaluation_samples(
         shared=False,
     )
     engine = Reference()
-    with _keras.losses_kept(model):
+    with private_keras.losses_kept(model):
         cut = engine.run_prefix(plan, flat)
         return engine.run_suffix(plan, cut, draws)

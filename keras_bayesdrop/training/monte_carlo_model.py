@@ -7,12 +7,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_choice
-from keras_bayesdrop._validate import check_model
-from keras_bayesdrop._validate import check_positive_int
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_model
+from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.training._loss import PER
 from keras_bayesdrop.training._loss import MonteCarloLoss
@@ -27,7 +27,7 @@ from keras_bayesdrop.training._samples import num_rows
 
 
 @export("keras_bayesdrop.training.MonteCarloModel")
-class MonteCarloModel(_keras.Functional):
+class MonteCarloModel(private_keras.Functional):
     """A Functional model trained with several samples of its noise.
 
     The likelihood of a model with noise, such as dropout, is a mean over it:
@@ -139,7 +139,7 @@ class MonteCarloModel(_keras.Functional):
             The model, not compiled.
         """
         check_model(model)
-        graph = _keras.graph_of(model)
+        graph = private_keras.graph_of(model)
         if graph is not None:
             inputs, outputs = graph.input, graph.output
         elif inputs is None:

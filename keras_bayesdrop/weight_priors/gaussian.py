@@ -6,8 +6,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.weight_priors.base import WeightPrior
 from keras_bayesdrop.weight_priors.base import widened
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._validate import invalid
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.weight_priors.base import WeightPrior
 from keras_bayesdrop.weight_priors.gaussian import Gaussian
 from keras_bayesdrop.weight_priors.horseshoe import Horseshoe

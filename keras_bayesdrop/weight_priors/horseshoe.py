@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_positive
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.weight_priors import _horseshoe_table as table
 from keras_bayesdrop.weight_priors._log_moment import Coefficients
 from keras_bayesdrop.weight_priors._log_moment import log_moment

@@ -8,8 +8,8 @@ from typing import ClassVar
 import keras
 import numpy as np
 
-from keras_bayesdrop._export import export
-from keras_bayesdrop._validate import check_choice
+from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop.weight_priors._log_moment import log_moment
 from keras_bayesdrop.weight_priors.base import LARGEST_RATIO
 from keras_bayesdrop.weight_priors.base import WeightPrior

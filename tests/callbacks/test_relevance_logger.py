@@ -7,10 +7,10 @@ import pytest
 
 from keras_bayesdrop.callbacks import RelevanceLogger
 from keras_bayesdrop.callbacks import VariationalEM
+from keras_bayesdrop.diagnostics.relevance import relevance
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import BayesianDense
 from keras_bayesdrop.regularizers import ADD
-from keras_bayesdrop.relevance_report import relevance
 from tests.callbacks.test_dropout_rate_logger import read_events
 
 X = np.random.default_rng(0).normal(size=(8, 20)).astype("float32")

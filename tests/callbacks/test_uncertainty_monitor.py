@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop.callbacks import UncertaintyMonitor
+from tests.graph.sites import own_layers
 from tests.helpers import TestCase
-from tests.sites import own_layers
 
 SEED = 3
 SAMPLES = 12

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from keras_bayesdrop.callbacks import VariationalEM
+from keras_bayesdrop.diagnostics.relevance import relevance
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import BayesianDense
-from keras_bayesdrop.relevance_report import relevance
 
 X = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
 Y = X[:, :1]

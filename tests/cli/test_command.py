@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop import _progress
-from keras_bayesdrop import _tasks
-from keras_bayesdrop import predict as library_predict
 from keras_bayesdrop import views
 from keras_bayesdrop._command import is_command
 from keras_bayesdrop.cli import arguments
@@ -23,6 +20,9 @@ from keras_bayesdrop.cli import library_talk
 from keras_bayesdrop.cli import main
 from keras_bayesdrop.engines import select
 from keras_bayesdrop.errors import EngineUnavailableError
+from keras_bayesdrop.prediction import api as library_predict
+from keras_bayesdrop.prediction import detection
+from keras_bayesdrop.prediction import progress
 from tests.cli import files
 
 
@@ -54,7 +54,7 @@ def test_choices_are_those_of_the_library():
     assert set(arguments.ENGINES) == set(select.ENGINES)
     assert arguments.MASKS == views.MASKS
     assert arguments.METHODS == library_predict.METHODS
-    assert arguments.TASKS == _tasks.TASKS
+    assert arguments.TASKS == detection.TASKS
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_what_nobody_foresaw_is_one_line_too(
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("keras_bayesdrop.inspection.inspect", fail)
+    monkeypatch.setattr("keras_bayesdrop.diagnostics.inspection.inspect", fail)
     assert main(["inspect", "model.keras"]) == 1
     message = capsys.readouterr().err
     assert message.count("\n") == 1
@@ -232,13 +232,13 @@ def test_explain_counts_the_steps_that_are_taken(
     plan = kbd.explain(model, engine="reference", verbose=False)
     assert "\n".join(table) == f"{plan}\n"
     steps = []
-    step = _progress.Progress.step
+    step = progress.Progress.step
 
     def counted(self):
         steps.append(None)
         return step(self)
 
-    monkeypatch.setattr(_progress.Progress, "step", counted)
+    monkeypatch.setattr(progress.Progress, "step", counted)
     kbd.predict_with_uncertainty(
         model,
         files.data(rows),

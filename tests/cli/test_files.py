@@ -15,13 +15,13 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bayesdrop import _limits
+from keras_bayesdrop._core import limits
 from keras_bayesdrop.cli.csv_file import CsvOptions
 from keras_bayesdrop.cli.csv_file import read_csv
 from keras_bayesdrop.cli.data_file import read_data
 from keras_bayesdrop.cli.model_file import load_model
 from keras_bayesdrop.errors import BayesdropError
-from tests import bombs
+from tests._core import bombs
 from tests.cli import files
 
 MB = 10**6
@@ -193,8 +193,8 @@ def test_arrays_that_are_no_numbers(array):
 
 @pytest.fixture
 def low_limit(monkeypatch):
-    monkeypatch.setattr(_limits, "available_memory", lambda: 2**50)
-    monkeypatch.setattr(_limits, "_ALWAYS", 50 * MB)
+    monkeypatch.setattr(limits, "available_memory", lambda: 2**50)
+    monkeypatch.setattr(limits, "_ALWAYS", 50 * MB)
 
 
 def test_array_that_unpacks_to_too_much(low_limit):
@@ -208,7 +208,7 @@ def test_array_that_unpacks_to_too_much(low_limit):
 
 
 def test_array_larger_than_the_machine(monkeypatch):
-    monkeypatch.setattr(_limits, "available_memory", lambda: 1000)
+    monkeypatch.setattr(limits, "available_memory", lambda: 1000)
     np.save("data.npy", files.data(rows=50))
     found = message(read, "data.npy")
     assert "Expected at most 500 bytes (50% of the memory" in found
@@ -353,7 +353,7 @@ def test_config_that_asks_for_too_much(low_limit, monkeypatch):
 
 
 def test_limit_of_a_model_can_be_raised(monkeypatch):
-    monkeypatch.setattr(_limits, "available_memory", lambda: 1000)
+    monkeypatch.setattr(limits, "available_memory", lambda: 1000)
     model = files.regression()
     files.save(model, "model.keras")
     assert "--max-bytes raises that" in message(load_model, "model.keras")

@@ -13,9 +13,9 @@ import pytest
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop import predict as library_predict
 from keras_bayesdrop.cli import main
 from keras_bayesdrop.cli import predict as command
+from keras_bayesdrop.prediction import api as library_predict
 from tests.cli import files
 from tests.helpers import largest_file
 

@@ -5,9 +5,9 @@ import re
 
 import numpy as np
 
-from tests.pages import DOCS
-from tests.pages import run_page
-from tests.pages import text_of
+from tests.docs.pages import DOCS
+from tests.docs.pages import run_page
+from tests.docs.pages import text_of
 
 
 def test_code_runs():

@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop._programs import programs
 from keras_bayesdrop.decisions import ThompsonSampler
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.errors import UnbuiltModelError
+from keras_bayesdrop.graph.cache import programs
 from tests.decisions import cases
 
 

@@ -23,14 +23,14 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
-from keras_bayesdrop import _library
-from keras_bayesdrop import _rng
-from keras_bayesdrop._draws import Draws
+from keras_bayesdrop._core import op_library
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.noise import Gaussian
+from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan.pieces import ACTIVATIONS
+from keras_bayesdrop.random import philox
 
-problem = _library.library().problem
+problem = op_library.library().problem
 pytestmark = pytest.mark.skipif(bool(problem), reason=problem)
 
 SEEDS = (0, 1, 2**63, 2**64 - 1)
@@ -103,7 +103,7 @@ def scale_of(noise):
 
 
 def call(arguments):
-    return _library.library().ops.keras_bayesdrop_dropout_chain(**arguments)
+    return op_library.library().ops.keras_bayesdrop_dropout_chain(**arguments)
 
 
 def run(x, layers, block=None, /, **changes):
@@ -118,7 +118,7 @@ def words_of(layer, block, rows, units):
     """
     shared = block.masks == "shared"
     offset = block.first_sample % 16
-    words = _rng.counter_words(
+    words = philox.counter_words(
         tf.constant(block.seed, tf.uint64),
         layer.site,
         block.first_sample,
@@ -141,7 +141,7 @@ def multipliers(layer, block, rows, entries):
     words = words.reshape(*words.shape[:2], places, units)
     if isinstance(layer.noise, Bernoulli):
         return (words >= layer.noise.threshold) * layer.noise.scale
-    normal = _rng.words_to_normal(tf.constant(words), tf.float64).numpy()
+    normal = philox.words_to_normal(tf.constant(words), tf.float64).numpy()
     return 1 + layer.noise.stddev * normal
 
 
@@ -422,7 +422,7 @@ def test_gaussian_multipliers(dtype, masks):
         rows = 20 if masks == "independent" else 2
         shown = run(np.ones((rows, width), dtype), [layer], block)
         words = words_of(layer, block, rows, width)
-        normal = _rng.words_to_normal(tf.constant(words), tf.float64).numpy()
+        normal = philox.words_to_normal(tf.constant(words), tf.float64).numpy()
         size = 1 + np.abs(normal)
         miss = np.abs(shown - (1 + normal)) / size
         assert miss.max() <= 8 * np.finfo(dtype).eps
@@ -803,7 +803,7 @@ def processes(tmp_path_factory):
 
     def results_in(isa):
         found = folder / isa
-        library = _library.library().path
+        library = op_library.library().path
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, library, str(given), str(found)],
             capture_output=True,
@@ -824,7 +824,7 @@ def processes(tmp_path_factory):
 
 
 def own_isa():
-    return _library.library().instruction_set()[0]
+    return op_library.library().instruction_set()[0]
 
 
 def test_threads_do_not_matter(processes):

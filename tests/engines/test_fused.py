@@ -19,17 +19,17 @@ import pytest
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop import _data
-from keras_bayesdrop import _library
-from keras_bayesdrop._draws import Draws
-from keras_bayesdrop._programs import programs
+from keras_bayesdrop._core import op_library
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.engines import choose_engine
 from keras_bayesdrop.errors import EngineUnavailableError
+from keras_bayesdrop.graph.cache import programs
+from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.prediction import input_data
 from tests import zoo
 
-problem = _library.library().problem
+problem = op_library.library().problem
 needs_library = pytest.mark.skipif(bool(problem), reason=problem)
 
 layers = keras.layers
@@ -110,7 +110,7 @@ def run(engine, plan, x, drawn):
 
 def assert_engines_agree(model, x, rtol=1e-5, **kwargs):
     """Asserts that both engines draw the same samples, for both masks."""
-    plan = build_plan(model, kwargs.get("layers"), _data.specs_of(x))
+    plan = build_plan(model, kwargs.get("layers"), input_data.specs_of(x))
     fused, _ = choose_engine(plan, "fused")
     for shared in (True, False):
         desired = run(Reference(), plan, x, draws(shared=shared))
@@ -179,7 +179,7 @@ INSIDE = {
 def test_what_of_the_zoo_is_in_chains(name):
     """Known without the library, and nothing is lost unseen."""
     model, x = zoo.ZOO[name].build()
-    plan = build_plan(model, example=_data.specs_of(x))
+    plan = build_plan(model, example=input_data.specs_of(x))
     inside = sum(not why for why in plan.fusion.why_not)
     assert inside == IN_CHAINS.get(name, 0)
 

@@ -5,13 +5,13 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
 
-from keras_bayesdrop import _data
-from keras_bayesdrop._draws import Draws
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.engines import choose_engine
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import EngineUnavailableError
+from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.prediction import input_data
 from tests import zoo
 from tests.helpers import TestCase
 
@@ -42,7 +42,7 @@ class ContractTest(TestCase):
     def prepare(self, kind):
         model, x = zoo.ZOO[kind].build()
         x = tf.constant(x[:ROWS])
-        return model, build_plan(model, None, _data.specs_of(x)), x
+        return model, build_plan(model, None, input_data.specs_of(x)), x
 
     @parameterized.parameters(*KINDS[:-1])
     def test_without_draws_is_inference(self, kind):

@@ -11,8 +11,8 @@ from absl.testing import parameterized
 
 from keras_bayesdrop.experimental import Backpercolation
 from keras_bayesdrop.experimental import backpercolation
-from tests.analytic.masks import all_masks
 from tests.helpers import TestCase
+from tests.theory.masks import all_masks
 
 # Activation, scale. The slope of gelu is negative at places, and above one at
 # others; that of the last two is above the scale almost everywhere.

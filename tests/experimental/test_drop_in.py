@@ -11,9 +11,9 @@ from absl.testing import parameterized
 
 from keras_bayesdrop.experimental import DropIn
 from keras_bayesdrop.experimental import drop_in
-from tests.analytic.masks import all_masks
-from tests.analytic.masks import moments_of
 from tests.helpers import TestCase
+from tests.theory.masks import all_masks
+from tests.theory.masks import moments_of
 
 RATE = 0.3
 

@@ -9,13 +9,13 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop.analytic import nwgm
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.experimental import SpikingDense
 from keras_bayesdrop.experimental import spiking_dense
-from tests.analytic.masks import all_masks
-from tests.analytic.masks import moments_of
+from keras_bayesdrop.theory import nwgm
 from tests.helpers import TestCase
+from tests.theory.masks import all_masks
+from tests.theory.masks import moments_of
 
 FIRINGS = ("unit", "connection")
 X = np.array([0.2, 0.9, 0.5, 0.0])
@@ -191,4 +191,4 @@ class SpikingDenseTest(TestCase):
                 model, X[None], method="moments", verbose=0
             )
         with self.assertRaisesRegex(BayesdropError, "no plain form"):
-            kbd.analytic.ensemble_network(model)
+            kbd.theory.ensemble_network(model)

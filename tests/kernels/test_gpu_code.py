@@ -13,9 +13,9 @@ import keras
 import pytest
 import tensorflow as tf
 
-from keras_bayesdrop import _library
-from tests.benchmark_scripts import BENCHMARKS
-from tests.benchmark_scripts import script
+from keras_bayesdrop._core import op_library
+from tests.benchmarks.benchmark_scripts import BENCHMARKS
+from tests.benchmarks.benchmark_scripts import script
 
 ARCHITECTURE = 80
 
@@ -82,11 +82,11 @@ def test_what_is_missing_in_ptx_is_found():
 
 @needs_nvcc
 @pytest.mark.skipif(
-    bool(_library.library().problem), reason=_library.library().problem
+    bool(op_library.library().problem), reason=op_library.library().problem
 )
 def test_the_library_has_code_for_all_architectures():
     """And loads, though there is no driver."""
-    built = _library.library().gpu_code
+    built = op_library.library().gpu_code
     assert built == tuple(f"sm_{each}" for each in gpu_code.ARCHITECTURES)
 
 

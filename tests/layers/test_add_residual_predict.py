@@ -12,7 +12,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop import noise
 from keras_bayesdrop.layers import ADDResidual
 from keras_bayesdrop.layers import MCDropout
-from tests.test_rng import philox_words
+from tests.random.test_rng import philox_words
 
 layers = keras.layers
 

@@ -18,20 +18,20 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop import _library
-from keras_bayesdrop._programs import programs
+from keras_bayesdrop._core import op_library
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.layers import ConcreteDropout
 from keras_bayesdrop.layers import _concrete_noise
 from keras_bayesdrop.layers import _dropped_kernel
 from keras_bayesdrop.regularizers import DropoutL2
+from tests.docs.pages import blocks_of
 from tests.helpers import TestCase
-from tests.pages import blocks_of
-from tests.replicas import one_step
+from tests.prediction.replicas import one_step
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 layers = keras.layers
-ENGINES = ("reference",) + (("fused",) * (not _library.library().problem))
+ENGINES = ("reference",) + (("fused",) * (not op_library.library().problem))
 
 # Layer, shape of an input, units that have a mask of their own.
 DENSE = (lambda: layers.Dense(3), (2, 7), 7)

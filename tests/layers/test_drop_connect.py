@@ -20,7 +20,7 @@ from keras_bayesdrop.layers import DropConnectDense
 from tests.helpers import TestCase
 from tests.noise.cases import LAYER_NOISE
 from tests.noise.cases import uniforms
-from tests.test_rng import philox_words
+from tests.random.test_rng import philox_words
 
 SEED = 8
 # Class, arguments, and an input without its batch axis.

@@ -10,13 +10,13 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop.analytic import ensemble_network
-from keras_bayesdrop.analytic import expected_gradient
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import MarginalizedDropoutDense
-from tests.analytic.masks import all_masks
+from keras_bayesdrop.theory import ensemble_network
+from keras_bayesdrop.theory import expected_gradient
 from tests.helpers import TestCase
 from tests.layers.test_contract import Probe
+from tests.theory.masks import all_masks
 
 MSE = ("mse", None)
 BINARY = ("binary_crossentropy", "sigmoid")

@@ -14,15 +14,15 @@ from absl.testing import parameterized
 import keras_bayesdrop as kbd
 from keras_bayesdrop import noise as noises
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.graph.sites import noise_of
 from keras_bayesdrop.layers import MCDropout
 from keras_bayesdrop.layers import MCSpatialDropout1D
 from keras_bayesdrop.layers import MCSpatialDropout2D
 from keras_bayesdrop.layers import _noise_argument
-from keras_bayesdrop.sites import noise_of
 from tests.helpers import TestCase
 from tests.noise.cases import InverseNakagami
 from tests.noise.cases import uniforms
-from tests.test_rng import philox_words
+from tests.random.test_rng import philox_words
 
 _stats = scipy.stats
 # By name: noise divided by its mean, or by its median, in SciPy.

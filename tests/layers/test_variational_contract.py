@@ -21,7 +21,7 @@ from keras_bayesdrop.weight_priors import Gaussian
 from keras_bayesdrop.weight_priors import LogUniform
 from keras_bayesdrop.weight_priors import StudentT
 from tests.helpers import TestCase
-from tests.replicas import one_step
+from tests.prediction.replicas import one_step
 
 # Said once a process; `WarningTest` looks at it.
 pytestmark = pytest.mark.filterwarnings("ignore:The log-uniform prior is")

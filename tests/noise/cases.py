@@ -5,7 +5,7 @@ import numpy as np
 import scipy.stats
 
 from keras_bayesdrop import noise
-from tests.test_rng import philox_words
+from tests.random.test_rng import philox_words
 
 
 class InverseNakagami:

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bayesdrop.noise import Alpha
 from tests.helpers import TestCase
-from tests.test_rng import philox_words
+from tests.random.test_rng import philox_words
 
 
 class AlphaTest(TestCase):

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_bayesdrop.noise import Bernoulli
 from tests.helpers import TestCase
-from tests.test_rng import philox_words
+from tests.random.test_rng import philox_words
 
 _EDGES = np.array([0, 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1], np.uint32)
 

@@ -18,7 +18,7 @@ from tests.noise.cases import CONTINUOUS
 from tests.noise.cases import LAYER_NOISE
 from tests.noise.cases import uniforms
 from tests.noise.cases import words
-from tests.test_rng import philox_words
+from tests.random.test_rng import philox_words
 
 ALL = (*CONTINUOUS, ("bernoulli", noise.Bernoulli(0.3), None))
 by_name = pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_bayesdrop.noise import AdditiveGaussian
 from keras_bayesdrop.noise import Gaussian
 from tests.helpers import TestCase
-from tests.test_rng import philox_words
+from tests.random.test_rng import philox_words
 
 
 def _normal(words):

@@ -11,7 +11,7 @@ import scipy.special
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop import _library
+from keras_bayesdrop._core import op_library
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.noise import Concrete
 from keras_bayesdrop.noise import Gaussian
@@ -19,7 +19,7 @@ from keras_bayesdrop.noise import LearnedBernoulli
 from keras_bayesdrop.noise import LearnedGaussian
 from keras_bayesdrop.noise import NoiseSource
 from keras_bayesdrop.noise import NoiseThenLayer
-from tests.test_rng import philox_words
+from tests.random.test_rng import philox_words
 
 WORDS = philox_words(3, 1, range(16), range(5), 50)
 
@@ -168,7 +168,7 @@ def test_a_wrapper_is_in_a_dense_chain():
     model = _network(lambda dense, x: Wrapped(0.25, dense)(x))
     steps = kbd.explain(model, verbose=False).steps
     assert [step.layer for step in steps] == ["Dense", "Learned", "Dense"]
-    if not _library.library().problem:
+    if not op_library.library().problem:
         assert [step.engine for step in steps[1:]] == ["fused", "fused"]
 
 

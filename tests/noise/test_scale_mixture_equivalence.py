@@ -21,7 +21,7 @@ import tensorflow as tf
 import keras_bayesdrop as kbd
 from keras_bayesdrop import noise
 from tests.noise.cases import CONTINUOUS
-from tests.test_rng import philox_words
+from tests.random.test_rng import philox_words
 
 NETWORKS = 10_000
 SIZES = (4, 6, 2)

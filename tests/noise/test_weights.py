@@ -10,10 +10,10 @@ import scipy.special
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop._rng import words_to_normal
 from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.noise import WeightNoiseSource
-from tests.test_rng import philox_words
+from keras_bayesdrop.random.philox import words_to_normal
+from tests.random.test_rng import philox_words
 
 SEED = 8
 

@@ -9,10 +9,10 @@ from absl.testing import parameterized
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop import BayesdropError
-from keras_bayesdrop import _data
+from keras_bayesdrop.graph.survey import find_sites
 from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import build_plan
-from keras_bayesdrop.plan import find_sites
+from keras_bayesdrop.prediction import input_data
 from tests import zoo
 from tests.helpers import TestCase
 
@@ -22,7 +22,7 @@ ops = keras.ops
 
 def plan_of(name, **kwargs):
     model, x = zoo.ZOO[name].build()
-    return build_plan(model, example=_data.specs_of(x), **kwargs)
+    return build_plan(model, example=input_data.specs_of(x), **kwargs)
 
 
 def names(steps):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages on serving and on prediction say what happens."""
 
-from tests.pages import run_page
+from tests.docs.pages import run_page
 
 
 def test_serving(tmp_path, monkeypatch):

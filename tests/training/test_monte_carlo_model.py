@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 import keras_bayesdrop
-from keras_bayesdrop import _keras
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import UnbuiltModelError
 from keras_bayesdrop.losses import GaussianNLL
@@ -689,7 +689,7 @@ class SavingTest(TestCase):
 
 class FromModelTest(TestCase):
     def check(self, source, model):
-        self.assertIs(type(model).call, _keras.Functional.call)
+        self.assertIs(type(model).call, private_keras.Functional.call)
         self.assertAllEqual(
             model.predict(X, verbose=0), source.predict(X, verbose=0)
         )

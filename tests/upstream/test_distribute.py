@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `_keras.strategy_of` takes for granted about models and strategies."""
+"""What `strategy_of` takes for granted about models and strategies."""
 
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop import _keras
+from keras_bayesdrop._core import private_keras
 from tests.helpers import TestCase
 
 
@@ -14,13 +14,13 @@ class StrategyTest(TestCase):
         with strategy.scope():
             model = keras.Sequential([keras.Input((1,))])
         self.assertIs(model.distribute_strategy, strategy)
-        self.assertIs(_keras.strategy_of(model), strategy)
+        self.assertIs(private_keras.strategy_of(model), strategy)
 
     def test_otherwise_it_is_that_of_the_scope(self):
         model = keras.Sequential([keras.Input((1,))])
         default = tf.distribute.get_strategy()
-        self.assertIs(_keras.strategy_of(model), default)
+        self.assertIs(private_keras.strategy_of(model), default)
         strategy = tf.distribute.MirroredStrategy(["CPU:0"])
         with strategy.scope():
-            self.assertIs(_keras.strategy_of(model), strategy)
+            self.assertIs(private_keras.strategy_of(model), strategy)
         self.assertEqual(default.num_replicas_in_sync, 1)

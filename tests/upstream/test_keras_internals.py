@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `_keras.py`, `sites/inner.py` and `_rng.py` assume. News, not bugs."""
+"""Tests what the package assumes about Keras internals. News, not bugs."""
 
 import inspect
 import threading
@@ -12,9 +12,9 @@ from absl.testing import parameterized
 from keras.src.models.functional import Functional
 from keras.src.trainers.data_adapters import get_data_adapter
 
-from keras_bayesdrop import _keras
-from keras_bayesdrop._observer import FUNCTIONS
-from keras_bayesdrop._observer import observing
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.observer import FUNCTIONS
+from keras_bayesdrop._core.observer import observing
 from tests import zoo
 from tests.helpers import TestCase
 
@@ -144,13 +144,14 @@ class ChangesTest(TestCase):
         return {
             name: id(value)
             for name, value in vars(layer).items()
-            if not name.startswith("_") and name not in _keras.own_state(layer)
+            if not name.startswith("_")
+            and name not in private_keras.own_state(layer)
         }
 
     def test_training_changes_no_other_public_attribute(self):
         for kind in ("functional", "subclassed", "batch_norm", "gru"):
             model, x = zoo.ZOO[kind].build()
-            layers_of = _keras.all_layers(model)
+            layers_of = private_keras.all_layers(model)
             before = [self._public(layer) for layer in layers_of]
             model.compile("adam", "mse")
             y = np.zeros_like(np.asarray(model(x)))
@@ -169,26 +170,28 @@ class ChangesTest(TestCase):
         model.fit(x, np.asarray(model(x)), verbose=0)
         for name in ("optimizer", "loss", "stop_training", "built"):
             self.assertIn(name, vars(model))
-            self.assertIn(name, _keras.own_state(model))
+            self.assertIn(name, private_keras.own_state(model))
         # A layer of one's own may use these names.
-        self.assertNotIn("loss", _keras.own_state(layers.Dense(1)))
+        self.assertNotIn("loss", private_keras.own_state(layers.Dense(1)))
 
     def test_compile_makes_something_new(self):
         model, x = zoo.ZOO["functional"].build()
-        self.assertIsNone(_keras.compiled_by(model))
+        self.assertIsNone(private_keras.compiled_by(model))
         model.compile("adam", "mse")
-        first = _keras.compiled_by(model)
+        first = private_keras.compiled_by(model)
         model.fit(x, np.asarray(model(x)), verbose=0)
         self.assertIsNotNone(first)
-        self.assertIs(_keras.compiled_by(model), first)
+        self.assertIs(private_keras.compiled_by(model), first)
         model.compile("adam", "mse")
-        self.assertIsNot(_keras.compiled_by(model), first)
+        self.assertIsNot(private_keras.compiled_by(model), first)
 
     def test_settings_of_a_call(self):
         layer = layers.Dense(1, dtype="mixed_float16", trainable=False)
-        self.assertEqual(_keras.call_settings(layer), (False, "mixed_float16"))
+        self.assertEqual(
+            private_keras.call_settings(layer), (False, "mixed_float16")
+        )
         layer.trainable = True
-        self.assertEqual(_keras.call_settings(layer)[0], True)
+        self.assertEqual(private_keras.call_settings(layer)[0], True)
 
     def test_functions_are_made_for_every_call(self):
         """So a view can make them anew."""
@@ -466,7 +469,7 @@ class RandomTest(TestCase):
     """What `_observer.py`, `sites/inside.py` and `plan/observe.py` assume."""
 
     def test_random_functions_are_looked_up_at_every_call(self):
-        backend = _keras.random_backend()
+        backend = private_keras.random_backend()
         for name in FUNCTIONS:
             self.assertTrue(callable(getattr(backend, name)), name)
             self.assertTrue(callable(getattr(keras.random, name)), name)
@@ -537,7 +540,7 @@ class RandomTest(TestCase):
 
             def call(self, x, training=None):
                 self.child(x)
-                with _keras.training_mode(self, True):
+                with private_keras.training_mode(self, True):
                     self.child(x)
                 return self.child(x)
 
@@ -546,10 +549,10 @@ class RandomTest(TestCase):
         self.assertEqual(modes[-3:], [False, True, False])
 
     def test_seed_generators_are_found(self):
-        (state,) = _keras.seed_variables(layers.Dropout(0.5))
+        (state,) = private_keras.seed_variables(layers.Dropout(0.5))
         self.assertEqual(tuple(state.shape), (2,))
-        self.assertEqual(_keras.seed_variables(layers.Dense(2)), [])
-        self.assertLen(_keras.seed_variables(layers.RandomFlip()), 1)
+        self.assertEqual(private_keras.seed_variables(layers.Dense(2)), [])
+        self.assertLen(private_keras.seed_variables(layers.RandomFlip()), 1)
 
     def test_recurrent_layers_make_masks_before_they_loop(self):
         layer = layers.RNN(layers.SimpleRNNCell(2))

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
 
 _STEP = 0.05
 _FIRST = -80.0  # x = 2e-35

@@ -5,7 +5,7 @@ import math
 
 import tensorflow as tf
 
-from keras_bayesdrop._arrays import Float64Array
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.noise.induced.base import InducedPrior
 from keras_bayesdrop.noise.multiplicative import Multiplicative
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Philox4x32-10 (Salmon et al., 2011): a counter and a key in, four words out.
-// The same source serves the CPU and CUDA; keras_bayesdrop/_rng.py states which
+// The same source serves the CPU and CUDA; keras_bayesdrop/random/philox.py states which
 // counter belongs to which unit.
 #ifndef KBD_PHILOX_H_
 #define KBD_PHILOX_H_

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled op library: found, checked and loaded when first asked for.
+
+The package works without it, so nothing here raises: a library that cannot be
+used comes with the reason, and with what to do about it. The environment
+variable `KBD_LIBRARY` is read when the library is first asked for: `off`
+switches it off, and any other value is the path of a file to load instead.
+"""
+
+import dataclasses
+import functools
+import importlib
+import os
+import pathlib
+import threading
+import types
+
+import tensorflow as tf
+
+from keras_bayesdrop._core.elf import truncation
+
+VARIABLE = "KBD_LIBRARY"
+REBUILD = (
+    "in the folder of the sources, `pip install scikit-build-core cmake ninja` "
+    "and `pip install --no-build-isolation --no-deps --force-reinstall -v .`"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """The op library, or why there is none.
+
+    Attributes:
+        ops: Module of the ops, or `None`.
+        problem: Why there are no ops, and what to do; empty if there are.
+        path: The file that was, or would have been, loaded; else empty.
+        build: How it was built (the module `_build_info`); `None` if it was
+            not, or if `KBD_LIBRARY` names another file.
+    """
+
+    ops: types.ModuleType | None = None
+    problem: str = ""
+    path: str = ""
+    build: types.ModuleType | None = None
+
+    @property
+    def gpu_code(self) -> tuple[str, ...]:
+        """The GPU architectures that there is code for, such as `"sm_80"`."""
+        if self.ops is None or self.build is None:
+            return ()
+        return tuple(self.build.CUDA_ARCHITECTURES)
+
+    def instruction_set(self) -> tuple[str, str]:
+        """Returns the instruction set in use, and a problem with `KBD_ISA`."""
+        if self.ops is None:
+            return "", ""
+        with tf.init_scope(), tf.device("CPU"):
+            text = self.ops.keras_bayesdrop_build().numpy().decode()
+        name, _, problem = text.partition(";")
+        return name.partition("=")[2], problem.partition("=")[2]
+
+
+def library() -> Library:
+    """Returns the op library, loading it if this is the first call.
+
+    Threads that ask at the same time wait for one load and get one result.
+    """
+    with _lock:
+        return _load()
+
+
+_lock = threading.Lock()
+
+
+@functools.cache
+def _load() -> Library:
+    asked = os.environ.get(VARIABLE, "")
+    if asked.lower() == "off":
+        return Library(
+            problem="the op library is switched off by the environment "
+            f"variable {VARIABLE}=off; unset it to switch it on"
+        )
+    if asked:
+        return _open(pathlib.Path(asked).expanduser().absolute(), None)
+    build = _build_info()
+    if build is None:
+        return Library(
+            problem="the op library was not built: no C++ compiler or no "
+            "TensorFlow was found when keras_bayesdrop was installed, or the "
+            "build failed. Install a C++ compiler, then build it: "
+            f"{REBUILD}"
+        )
+    # With an editable install, what was built is not beside this file.
+    path = pathlib.Path(str(build.__file__)).with_name(build.LIBRARY)
+    built_for, running = build.TENSORFLOW_VERSION, tf.__version__
+    if built_for.split(".")[:2] != running.split(".")[:2]:
+        # Loaded all the same it might crash: TensorFlow's C++ classes change.
+        return Library(
+            problem=f"the op library was built for TensorFlow {built_for}, "
+            f"and this is TensorFlow {running}. Build it for this one: "
+            f"{REBUILD}",
+            path=str(path),
+            build=build,
+        )
+    return _open(path, build)
+
+
+def _open(path: pathlib.Path, build: types.ModuleType | None) -> Library:
+    def no(problem: str) -> Library:
+        return Library(problem=problem, path=str(path), build=build)
+
+    way_out = (
+        f"Install anew: {REBUILD}"
+        if build
+        else f"Expected {VARIABLE}=off or the path of an op library"
+    )
+    if not path.is_file():
+        return no(f"the file of the op library is missing: {path}. {way_out}")
+    damage = truncation(path)
+    if damage:
+        return no(
+            f"the op library {path} cannot be loaded: {damage}. {way_out}"
+        )
+    try:
+        ops = tf.load_op_library(str(path))
+    # Whatever is wrong with a file, the package works without it.
+    except Exception as error:
+        return no(f"the op library cannot be loaded: {error}. {way_out}")
+    if not hasattr(ops, "keras_bayesdrop_build"):
+        return no(f"{path} is not an op library of keras_bayesdrop. {way_out}")
+    return Library(ops, path=str(path), build=build)
+
+
+def _build_info() -> types.ModuleType | None:
+    # By name, for it is in no source tree: the build writes it beside the
+    # library that it installs.
+    try:
+        return importlib.import_module("keras_bayesdrop._core._build_info")
+    except ImportError:
+        return None

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moments of what layers inside a model make, over masks.
+
+The plan of the model is run with more outputs: the values that the measured
+layers make, and what logistic layers among them take.
+"""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bayesdrop._core.arrays import Array
+from keras_bayesdrop._core.arrays import as_floating
+from keras_bayesdrop.engines import Reference
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.errors import SelectionError
+from keras_bayesdrop.graph.read import Graph
+from keras_bayesdrop.graph.read import Node
+from keras_bayesdrop.graph.surgery.kernels import KERNEL_LAYERS
+from keras_bayesdrop.plan import NoiseStep
+from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction.methods.sampling import Run
+from keras_bayesdrop.prediction.progress import Progress
+from keras_bayesdrop.prediction.request import Request
+from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
+
+_ACTIVATION_LAYERS = (
+    keras.layers.Activation,
+    keras.layers.ReLU,
+    keras.layers.LeakyReLU,
+    keras.layers.PReLU,
+    keras.layers.ELU,
+    keras.layers.Softmax,
+)
+_LOGISTIC = ("sigmoid", "softmax")
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """One call of one layer whose outputs are measured.
+
+    Attributes:
+        path: Name in the report.
+        layer: The layer.
+        value: Number of the value that it makes.
+        source: Number of the value that it takes, if its outputs have an
+            NWGM: it is linear up to a logistic function.
+    """
+
+    path: str
+    layer: Any
+    value: int
+    source: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class UnitMoments:
+    """Arrays [rows, ...] of one unit, see `LayerConsistency`."""
+
+    mean: Array
+    variance: Array
+    deterministic: Array
+    nwgm: Array | None
+
+
+def find_units(model: Any, graph: Graph, plan: Plan, layers: Any) -> list[Unit]:
+    """Returns the calls to measure, in the order of the graph.
+
+    Args:
+        model: The model, for messages.
+        graph: Its graph.
+        plan: Its plan.
+        layers: Names or paths of layers; `None` for all.
+
+    Returns:
+        At least one.
+    """
+    units = []
+    calls: dict[str, int] = {}
+    for node in graph.nodes:
+        if not isinstance(
+            node.operation, (*KERNEL_LAYERS, *_ACTIVATION_LAYERS)
+        ):
+            continue
+        if node.outputs[0] in plan.batchless | plan.entries:
+            continue  # No row for each input.
+        calls[node.path] = calls.get(node.path, 0) + 1
+        again = calls[node.path]
+        path = node.path if again == 1 else f"{node.path}:{again}"
+        source = node.inputs[0] if _is_logistic(node) else None
+        units.append(Unit(path, node.operation, node.outputs[0], source))
+    if layers is not None:
+        chosen = _chosen(layers, units)
+        units = [unit for unit in units if unit.path in chosen]
+    if not units:
+        raise BayesdropError(
+            f"Model `{model.name}` has no units to measure. Expected a dense, "
+            "convolutional or activation layer. Received: "
+            f"{sorted({type(n.operation).__name__ for n in graph.nodes})}"
+        )
+    return units
+
+
+def measure_units(
+    model: Any, plan: Plan, units: Sequence[Unit], x: Any, request: Request
+) -> list[UnitMoments]:
+    """Samples the units.
+
+    Args:
+        model: The model.
+        plan: Its plan.
+        units: What to measure.
+        x: Arrays, or a stream of them.
+        request: Number of samples, seed and batch size.
+
+    Returns:
+        The moments of each unit.
+    """
+    began = time.perf_counter()
+    wanted = [unit.value for unit in units]
+    wanted += [unit.source for unit in units if unit.source is not None]
+    values = tuple(dict.fromkeys(wanted))
+    plan = _with_outputs(plan, values)
+    run = Run(model, plan, "auto", "regression", False, request)
+    progress = Progress(model, None, 0)
+    plain: list[list[Any]] = []
+    in_memory = input_data.count_rows(x) is not None
+    if in_memory:
+        input_data.check_shapes(model, x)
+        input_data.check_arrays(x)
+    rows = rows_per_batch(plan, request.batch_size)
+    for batch in input_data.iterate(x, rows, None):
+        run.add(batch, progress, checked=in_memory)
+        plain.append(_without_noise(plan, batch.inputs))
+    if not plain:
+        raise BayesdropError(
+            "`x` is empty. Expected at least one row. Received: a stream "
+            "without rows"
+        )
+    sampled = dict(
+        zip(values, run.result(time.perf_counter() - began), strict=True)
+    )
+    by_value = map(np.concatenate, zip(*plain, strict=True))
+    fixed = dict(zip(values, by_value, strict=True))
+    return [
+        UnitMoments(
+            sampled[unit.value].mean,
+            sampled[unit.value].variance,
+            as_floating(fixed[unit.value]),
+            None
+            if unit.source is None
+            else _nwgm(plan, unit, sampled[unit.source].mean, rows),
+        )
+        for unit in units
+    ]
+
+
+def _chosen(layers: Any, units: Sequence[Unit]) -> set[str]:
+    """Returns the paths of the units that names or paths choose."""
+    names = [layers] if isinstance(layers, str) else layers
+    if not isinstance(names, (list, tuple, set)) or not names:
+        raise SelectionError(
+            "Invalid value for argument `layers`. Expected `None`, the name "
+            f"of a layer, or a list of names. Received: layers={layers!r}"
+        )
+    found: set[str] = set()
+    for name in names:
+        matched = {u.path for u in units if name in (u.path, u.layer.name)}
+        if not matched:
+            raise SelectionError(
+                "An entry of `layers` names no layer whose units can be "
+                f"measured. Expected one of {[u.path for u in units]}. "
+                f"Received: {name!r}"
+            )
+        found |= matched
+    return found
+
+
+def _is_logistic(node: Node) -> bool:
+    """Whether a layer is linear up to a logistic function or a softmax."""
+    layer = node.operation
+    if isinstance(layer, keras.layers.Softmax):
+        return len(node.inputs) == 1
+    name = getattr(getattr(layer, "activation", None), "__name__", None)
+    return name in _LOGISTIC
+
+
+def _with_outputs(plan: Plan, values: tuple[int, ...]) -> Plan:
+    """Returns a plan with other outputs. Sites keep their noise."""
+    random = {v for step in plan.suffix for v in step.outputs}
+    taken = [v for step in plan.suffix for v in step.inputs] + list(values)
+    return dataclasses.replace(
+        plan,
+        cut=tuple(dict.fromkeys(v for v in taken if v not in random)),
+        outputs=values,
+        pack=list,
+        signature=("units", plan.signature, values),
+    )
+
+
+def _without_noise(plan: Plan, inputs: Any) -> list[Any]:
+    """Returns the outputs of a plan with all noise off."""
+    engine = Reference()
+    cut = engine.run_prefix(plan, plan.flatten(inputs))
+    outputs = engine.run_suffix(plan, cut, None)
+    return [keras.ops.convert_to_numpy(output) for output in outputs]
+
+
+def _nwgm(plan: Plan, unit: Unit, mean_input: Array, rows: int) -> Array:
+    """Returns the NWGM of a logistic layer.
+
+    It is the layer at the mean of its inputs, exactly, as `E(S)` is what the
+    linear part makes of that. Logarithms of outputs would be infinite where
+    outputs round to zero or one.
+    """
+    (step,) = (s for s in plan.steps if unit.value in s.outputs)
+    made = []
+    for begin in range(0, len(mean_input), rows):
+        given = tf.cast(
+            mean_input[begin : begin + rows], plan.specs[step.inputs[0]].dtype
+        )
+        with keras.StatelessScope():
+            if isinstance(step, NoiseStep):
+                made.append(step.noise.expected(given))
+            else:
+                made.append(step.call([given], None)[0])
+    parts = [keras.ops.convert_to_numpy(part) for part in made]
+    return as_floating(np.concatenate(parts))

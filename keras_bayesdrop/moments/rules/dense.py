@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dense layers."""
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bayesdrop.moments.moments import Matrix
+from keras_bayesdrop.moments.moments import Moments
+from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.registry import register_rule
+from keras_bayesdrop.moments.rules.activation import activate
+
+
+@register_rule(keras.layers.Dense)
+def dense(layer: keras.layers.Dense, inputs: Sequence[Moments]) -> Outcome:
+    """A matmul: mean by W, variance by the squares of W.
+
+    E y = E x W + b,    Var y[j] = sum{ W[ij]^2 Var x[i] : i }
+    """
+    return multiply(layer, inputs[0], layer.kernel)
+
+
+def multiply(
+    layer: Any, x: Moments, kernel: Any, spread: Any = None
+) -> Outcome:
+    """Takes moments through a matmul.
+
+    With independent weights of variance `spread`, each output has its own:
+
+        Cov(y[j], y[k]) = (W' Cov(x) W)[jk]
+            + (j = k) sum{ spread[ij] (Var x[i] + (E x[i])^2) : i }
+
+    Args:
+        layer: Has the bias and the activation.
+        x: What goes in.
+        kernel: Mean of the kernel.
+        spread: Variance of the kernel, if it has one.
+    """
+    kernel = tf.cast(kernel, x.mean.dtype)
+    mean = tf.tensordot(x.mean, kernel, 1)
+    mean = tf.ensure_shape(mean, [*x.mean.shape[:-1], kernel.shape[1]])
+    if layer.bias is not None:  # as Keras does
+        mean = mean + tf.cast(layer.bias, mean.dtype)
+    variance = None
+    if x.variance is not None:
+        variance = tf.tensordot(x.variance, tf.square(kernel), 1)
+    joint = own = None
+    if spread is not None:
+        square = x.spread() + tf.square(x.mean)
+        own = tf.tensordot(square, tf.cast(spread, mean.dtype), 1)
+        variance = own if variance is None else variance + own
+        if not x.certain and mean.shape.rank == 2:
+            joint = _with_own_variance(mean, kernel, own)
+    return Outcome(
+        Moments(mean, variance),
+        (Matrix(kernel),),
+        joint,
+        linear=True,
+        then=lambda y: activate(layer.activation, y, layer.name),
+        own=own,
+    )
+
+
+def _with_own_variance(
+    mean: tf.Tensor, kernel: tf.Tensor, own: tf.Tensor
+) -> Callable[[tf.Tensor], tuple[Moments, tf.Tensor]]:
+    def joint(before: tf.Tensor) -> tuple[Moments, tf.Tensor]:
+        between = tf.einsum("ij,rik,kl->rjl", kernel, before, kernel)
+        return Moments(mean, tf.linalg.diag_part(between) + own), between
+
+    return joint

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled programs for a plan, kept per model.
+
+    prefix   inputs [rows, ...]        -> cut values [rows, ...]
+    suffix   cut values, seed, first
+             sample, samples, first row -> outputs [rows, samples, ...]
+
+Programs hold no reference to the model (only to its variables), so the cache
+does not keep a model alive; weights that `fit` changes in between are read
+anew, because programs read variables when they run.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop.engines import Engine
+from keras_bayesdrop.graph.cache import Cache
+from keras_bayesdrop.graph.cache import programs
+from keras_bayesdrop.noise.draws import Draws
+from keras_bayesdrop.plan import Plan
+
+
+def sampler_for(
+    model: Any, plan: Plan, engine: Engine, shared: bool
+) -> "Sampler":
+    """Returns the sampler of a model for plans like `plan`."""
+    return Sampler(shared, model, (plan.signature, engine.key, shared))
+
+
+class Sampler:
+    """Programs of one plan, traced once per signature.
+
+    Args:
+        shared: Whether one mask serves all rows of a sample.
+        model: Its programs are kept with it. By default they are kept with
+            the sampler.
+        key: Equal for samplers of the model that share programs.
+    """
+
+    def __init__(self, shared: bool, model: Any = None, key: Any = ()) -> None:
+        self.shared = shared
+        self._owner = self if model is None else model
+        self._programs = Cache(32, 32) if model is None else programs
+        self._key = key
+
+    def prefix(
+        self, plan: Plan, engine: Engine, inputs: Sequence[tf.Tensor]
+    ) -> list[tf.Tensor | None]:
+        """Runs what no noise reaches.
+
+        Args:
+            plan: The plan.
+            engine: Runs it.
+            inputs: Tensors [rows, ...] for `plan.inputs`.
+
+        Returns:
+            Values for `plan.cut`, followed by the Keras mask (or `None`) of
+            each: masks do not survive the border of a compiled program as
+            attributes of tensors.
+        """
+        if not plan.prefix:
+            given = dict(zip(plan.inputs, inputs, strict=True))
+            cut = [given[number] for number in plan.cut]
+            return [*cut, *map(private_keras.get_mask, cut)]
+
+        def run(*inputs: tf.Tensor) -> list[tf.Tensor | None]:
+            cut = engine.run_prefix(plan, inputs)
+            return [*cut, *map(private_keras.get_mask, cut)]
+
+        specs = [
+            _declared(plan, number, tensor)
+            for number, tensor in zip(plan.inputs, inputs, strict=True)
+        ]
+        program = self._program(("prefix", _key(specs)), run, specs)
+        return list(program(*inputs))
+
+    def suffix(
+        self,
+        plan: Plan,
+        engine: Engine,
+        cut: Sequence[tf.Tensor | None],
+        num_blocks: int,
+        seed: tf.Tensor,
+        first_sample: tf.Tensor,
+        num_samples: tf.Tensor,
+        first_row: tf.Tensor,
+        num_rows: tf.Tensor,
+        watch: bool = False,
+    ) -> list[tf.Tensor]:
+        """Runs the rest for a block of samples.
+
+        Args:
+            plan: The plan.
+            engine: Runs it.
+            cut: What `prefix` returned, for all or some of its rows.
+            num_blocks: Counter blocks that cover the samples.
+            seed: Scalar uint64.
+            first_sample: Scalar int64.
+            num_samples: Scalar int32.
+            first_row: Scalar int64, index in `x` of the first row.
+            num_rows: Scalar int32.
+            watch: Whether to return, after the outputs, what the first row
+                has of every value that noise is put on.
+
+        Returns:
+            Tensors [rows, samples, ...] for `plan.outputs`.
+        """
+        half = len(plan.cut)
+        watched: list[Any] | None = [] if watch else None
+        masked = [mask is not None for mask in cut[half:]]
+
+        def run(
+            seed: tf.Tensor,
+            first_sample: tf.Tensor,
+            num_samples: tf.Tensor,
+            first_row: tf.Tensor,
+            num_rows: tf.Tensor,
+            *tensors: tf.Tensor,
+        ) -> list[tf.Tensor]:
+            values = list(tensors[:half])
+            masks = iter(tensors[half:])
+            for value, has_mask in zip(values, masked, strict=True):
+                if has_mask:
+                    private_keras.set_mask(value, next(masks))
+            alone = bool(plan.one_at_a_time)
+            draws = Draws(
+                seed=seed,
+                first_sample=first_sample,
+                num_samples=1 if alone else num_samples,
+                num_blocks=1 if alone else num_blocks,
+                first_row=first_row,
+                num_rows=num_rows,
+                shared=self.shared,
+                unordered=plan.unordered,
+                # Rows of a batch that depend on each other see one function.
+                rows_mix=plan.mixes_rows,
+                watched=watched,
+            )
+            outputs = engine.run_suffix(plan, values, draws)
+            return [
+                draws.unfold(output, number in plan.rows)
+                for number, output in zip(plan.outputs, outputs, strict=True)
+            ] + (watched or [])
+
+        present = [tensor for tensor in cut if tensor is not None]
+        scalars = [seed, first_sample, num_samples, first_row, num_rows]
+        specs = [
+            *(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in scalars),
+            *(
+                _declared(plan, number, tensor)
+                for number, tensor in zip(plan.cut, cut, strict=False)
+            ),
+            *(
+                tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)
+                for tensor in present[half:]
+            ),
+        ]
+        key = ("suffix", num_blocks, watch, tuple(masked), _key(specs))
+        program = self._program(key, run, specs)
+        return list(program(*scalars, *present))
+
+    def _program(
+        self, key: Any, run: Any, specs: Sequence[tf.TensorSpec]
+    ) -> Any:
+        return self._programs.get(
+            self._owner,
+            (*self._key, *key),
+            lambda: tf.function(run, autograph=False).get_concrete_function(
+                *specs
+            ),
+        )
+
+
+def _declared(plan: Plan, number: int, tensor: tf.Tensor) -> tf.TensorSpec:
+    """Returns the spec of a value as the model declares it, any batch size.
+
+    Axes that the model leaves open stay open, so that sequences of another
+    length do not trace again; so do axes about which it is mistaken.
+    """
+    declared = tuple(plan.specs[number].shape)
+    sizes = tuple(tensor.shape)
+    if plan.fixed_batch or plan.mixes_rows:
+        return tf.TensorSpec(sizes, tensor.dtype)
+    if number not in plan.batchless:
+        declared = (None, *declared[1:])
+    if len(declared) != len(sizes):
+        return tf.TensorSpec([None] * len(sizes), tensor.dtype)
+    dims = [
+        want if want == size else None
+        for want, size in zip(declared, sizes, strict=True)
+    ]
+    return tf.TensorSpec(dims, tensor.dtype)
+
+
+def _key(specs: Sequence[tf.TensorSpec]) -> tuple[Any, ...]:
+    return tuple((tuple(spec.shape), spec.dtype) for spec in specs)

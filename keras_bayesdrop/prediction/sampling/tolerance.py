@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a row has samples enough, and how to go on with the rows that do not.
+
+A row is done when, for each of its outputs,
+
+    mc_error <= max(absolute, relative * sqrt(total))
+
+with `total` the variance of an observation: of the samples and of the noise.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from keras_bayesdrop.prediction.sampling.accumulate import Moments
+from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
+
+# Rows in between that are run again rather than begin another call. A call
+# costs about as much as these in the smallest networks, and less in others.
+_GAP = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """The Monte Carlo error that a caller puts up with.
+
+    Attributes:
+        relative: In standard deviations of an observation.
+        absolute: In units of the output; for classes, a probability.
+    """
+
+    relative: float
+    absolute: float
+
+    def met(
+        self,
+        moments: Moments,
+        num_samples: int,
+        task: str,
+        noise_precision: float | None,
+    ) -> Any:
+        """Returns, per row, whether no output needs more samples.
+
+        A row with NaN or infinity needs none either: they would not help.
+
+        Args:
+            moments: What the samples so far gave.
+            num_samples: How many they are.
+            task: Of the output.
+            noise_precision: Of the observation noise, for a regression.
+
+        Returns:
+            Bool array [rows].
+        """
+        sampled = moments.sampled_variance
+        if sampled is None:
+            sampled = moments.variance
+        square = sampled.astype(np.float64) / num_samples
+        mean = moments.mean.astype(np.float64)
+        if task == "regression":
+            noise = 0.0 if noise_precision is None else 1.0 / noise_precision
+            total = moments.variance + noise
+        else:
+            # What `Predictive.total` is, written out.
+            total = np.maximum(mean * (1.0 - mean), 0.0) + square
+        allowed = np.maximum(self.absolute, self.relative * np.sqrt(total))
+        met = (np.sqrt(square) <= allowed) | ~np.isfinite(mean)
+        return np.all(met.reshape(len(met), -1), axis=1)
+
+
+def checkpoints(num_samples: int, adaptive: bool) -> Iterator[int]:
+    """Yields the numbers of samples after which rows may stop."""
+    if adaptive:
+        yield from range(SAMPLES_PER_BLOCK, num_samples, SAMPLES_PER_BLOCK)
+    yield num_samples
+
+
+def spans(rows: Any) -> list[tuple[int, int]]:
+    """Returns a few ranges that cover rising row numbers.
+
+    Noise of a range of rows is made at once, that of scattered rows is not.
+    """
+    breaks = np.flatnonzero(np.diff(rows) > _GAP + 1) + 1
+    return [
+        (int(part[0]), int(part[-1]) + 1) for part in np.split(rows, breaks)
+    ]

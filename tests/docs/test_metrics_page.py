@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages on metrics and calibration: their code runs, and is right."""
+
+import re
+
+import numpy as np
+
+from keras_bayesdrop import calibrate
+from keras_bayesdrop import metrics
+from tests.docs.pages import run_page
+from tests.docs.pages import text_of
+
+
+def test_metrics():
+    names = run_page("metrics.md")
+    p, y = names["p"], names["y_test"]
+    # Far above chance, on rows that are not all alike.
+    wrong = names["wrong"]
+    assert metrics.accuracy(p, y) == 1 - wrong.mean() > 0.7
+    assert metrics.uncertainty_auroc(p.predictive_entropy, wrong) > 0.6
+    curve = metrics.risk_coverage(p.predictive_entropy, wrong)
+    assert curve.risk[100] < curve.risk[-1] == wrong.mean()
+
+
+def test_table_of_metrics_names_all_functions_and_no_others():
+    text = text_of("metrics.md")
+    named = set(re.findall(r"`([a-z_]+)`", text)) - {"noise_precision"}
+    functions = {
+        name
+        for name, value in vars(metrics).items()
+        if callable(value) and name.islower() and not name.startswith("_")
+    }
+    assert functions <= named
+    table = "\n".join(re.findall(r"^\|.*\|$", text, re.MULTILINE))
+    in_table = set(re.findall(r"`([a-z_]+)`", table)) - {"noise_precision"}
+    assert in_table == functions
+
+
+def test_calibration():
+    names = run_page("calibration.md")
+    assert names["before"] < 0.8
+    # 300 rows to calibrate on and 300 to measure: the coverage scatters by
+    # sqrt(0.09 / 300 + 0.09 / 300) = 0.025; four of them.
+    assert abs(names["after"] - 0.9) < 0.1
+    covered = metrics.interval_coverage(
+        (names["lower"], names["upper"]), names["y_test"]
+    )
+    assert abs(covered - 0.9) < 0.1
+    np.testing.assert_array_equal(
+        names["same"].intervals(names["p_test"]),
+        names["fit"].intervals(names["p_test"]),
+    )
+    soft, c, labels = names["soft"], names["c_test"], names["l_test"]
+    assert isinstance(soft, calibrate.Temperature)
+    assert soft.temperature > 1
+    error = metrics.expected_calibration_error
+    assert error(soft.apply(c), labels) < error(c, labels) / 2
+    hit = names["sets"][np.arange(300), labels].mean()
+    assert hit > 0.8
