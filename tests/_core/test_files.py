@@ -101,7 +101,7 @@ def test_what_a_living_writer_writes_is_not_cleaned():
 
 def test_what_a_living_process_writes_is_not_cleaned(tmp_path):
     program = LIGHT + (
-        "from keras_bayesdrop import files\n"
+        "from keras_bayesdrop._core import files\n"
         "with files.replacing_file('a.txt') as part:\n"
         "    part.write_text('theirs')\n"
         "    print('written', flush=True)\n"

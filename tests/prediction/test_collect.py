@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import keras_bayesdrop as kbd
+from keras_bayesdrop.prediction.methods.sampling import Run
 from keras_bayesdrop.prediction.sampling import collect
 
 ROWS = 11
@@ -145,14 +146,14 @@ def test_passes_of_rows_that_stop_do_not_depend_on_the_moments(monkeypatch):
     arguments = {"num_samples": 400, "absolute_tolerance": 2.5}
     wanted = predict(model, **arguments)
     room_for(monkeypatch, 7, 400)
-    met = kbd._run.Run._done
+    met = Run._done
     asked = []
 
     def done(run, collectors, drawn, num_rows):
         asked.append(collectors[0].number)
         return met(run, collectors, drawn, num_rows)
 
-    monkeypatch.setattr(kbd._run.Run, "_done", done)
+    monkeypatch.setattr(Run, "_done", done)
     with pytest.warns(kbd.errors.BayesdropWarning, match="drawn 4 times"):
         assert_same(predict(model, **arguments), wanted)
     assert set(asked) == {0}

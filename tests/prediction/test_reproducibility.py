@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Same seed, same samples: however the rows come, and in whichever process.
 
-Masks are equal bit for bit (`tests/noise/test_draws.py`); samples then agree up to
-the rounding of a float32 matmul, 1e-6 of the largest.
+Masks are equal bit for bit (`tests/noise/test_draws.py`); samples then agree up
+to the rounding of a float32 matmul, 1e-6 of the largest.
 """
 
 import hypothesis
