@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled programs for a plan, kept per model.
+"""Compiles the programs of a plan, and keeps them per model.
 
     prefix   inputs [rows, ...]        -> cut values [rows, ...]
     suffix   cut values, seed, first
@@ -17,10 +17,10 @@ import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import Engine
-from keras_bayesdrop.graph.cache import Cache
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction.sampling.block import Block
 
 
 def sampler_for(
@@ -35,15 +35,14 @@ class Sampler:
 
     Args:
         shared: Whether one mask serves all rows of a sample.
-        model: Its programs are kept with it. By default they are kept with
-            the sampler.
+        model: Its programs are kept with it. By default the sampler itself
+            owns them.
         key: Equal for samplers of the model that share programs.
     """
 
     def __init__(self, shared: bool, model: Any = None, key: Any = ()) -> None:
         self.shared = shared
         self._owner = self if model is None else model
-        self._programs = Cache(32, 32) if model is None else programs
         self._key = key
 
     def prefix(
@@ -62,8 +61,8 @@ class Sampler:
             attributes of tensors.
         """
         if not plan.prefix:
-            given = dict(zip(plan.inputs, inputs, strict=True))
-            cut = [given[number] for number in plan.cut]
+            values = dict(zip(plan.inputs, inputs, strict=True))
+            cut = [values[number] for number in plan.cut]
             return [*cut, *map(private_keras.get_mask, cut)]
 
         def run(*inputs: tf.Tensor) -> list[tf.Tensor | None]:
@@ -82,12 +81,9 @@ class Sampler:
         plan: Plan,
         engine: Engine,
         cut: Sequence[tf.Tensor | None],
-        num_blocks: int,
+        counter_blocks: int,
         seed: tf.Tensor,
-        first_sample: tf.Tensor,
-        num_samples: tf.Tensor,
-        first_row: tf.Tensor,
-        num_rows: tf.Tensor,
+        block: Block,
         watch: bool = False,
     ) -> list[tf.Tensor]:
         """Runs the rest for a block of samples.
@@ -96,12 +92,9 @@ class Sampler:
             plan: The plan.
             engine: Runs it.
             cut: What `prefix` returned, for all or some of its rows.
-            num_blocks: Counter blocks that cover the samples.
+            counter_blocks: Blocks of counters that cover the samples.
             seed: Scalar uint64.
-            first_sample: Scalar int64.
-            num_samples: Scalar int32.
-            first_row: Scalar int64, index in `x` of the first row.
-            num_rows: Scalar int32.
+            block: Samples and rows, integers or scalar tensors.
             watch: Whether to return, after the outputs, what the first row
                 has of every value that noise is put on.
 
@@ -130,7 +123,7 @@ class Sampler:
                 seed=seed,
                 first_sample=first_sample,
                 num_samples=1 if alone else num_samples,
-                num_blocks=1 if alone else num_blocks,
+                num_blocks=1 if alone else counter_blocks,
                 first_row=first_row,
                 num_rows=num_rows,
                 shared=self.shared,
@@ -146,7 +139,13 @@ class Sampler:
             ] + (watched or [])
 
         present = [tensor for tensor in cut if tensor is not None]
-        scalars = [seed, first_sample, num_samples, first_row, num_rows]
+        scalars = [
+            seed,
+            tf.convert_to_tensor(block.first_sample, tf.int64),
+            tf.convert_to_tensor(block.num_samples, tf.int32),
+            tf.convert_to_tensor(block.first_row, tf.int64),
+            tf.convert_to_tensor(block.num_rows, tf.int32),
+        ]
         specs = [
             *(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in scalars),
             *(
@@ -158,14 +157,14 @@ class Sampler:
                 for tensor in present[half:]
             ),
         ]
-        key = ("suffix", num_blocks, watch, tuple(masked), _key(specs))
+        key = ("suffix", counter_blocks, watch, tuple(masked), _key(specs))
         program = self._program(key, run, specs)
         return list(program(*scalars, *present))
 
     def _program(
         self, key: Any, run: Any, specs: Sequence[tf.TensorSpec]
     ) -> Any:
-        return self._programs.get(
+        return programs.get(
             self._owner,
             (*self._key, *key),
             lambda: tf.function(run, autograph=False).get_concrete_function(

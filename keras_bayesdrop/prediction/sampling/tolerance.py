@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 
 from keras_bayesdrop.prediction.sampling.accumulate import Moments
+from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.predictive.heads import Regression
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
-
-# Rows in between that are run again rather than begin another call. A call
-# costs about as much as these in the smallest networks, and less in others.
-_GAP = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +36,7 @@ class Tolerance:
         self,
         moments: Moments,
         num_samples: int,
-        task: str,
-        noise_precision: float | None,
+        head: Head,
     ) -> Any:
         """Returns, per row, whether no output needs more samples.
 
@@ -48,8 +45,7 @@ class Tolerance:
         Args:
             moments: What the samples so far gave.
             num_samples: How many they are.
-            task: Of the output.
-            noise_precision: Of the observation noise, for a regression.
+            head: The head of the output.
 
         Returns:
             Bool array [rows].
@@ -59,8 +55,9 @@ class Tolerance:
             sampled = moments.variance
         square = sampled.astype(np.float64) / num_samples
         mean = moments.mean.astype(np.float64)
-        if task == "regression":
-            noise = 0.0 if noise_precision is None else 1.0 / noise_precision
+        if isinstance(head, Regression):
+            tau = head.noise_precision
+            noise = 0.0 if tau is None else 1.0 / tau
             total = moments.variance + noise
         else:
             # What `Predictive.total` is, written out.
@@ -75,14 +72,3 @@ def checkpoints(num_samples: int, adaptive: bool) -> Iterator[int]:
     if adaptive:
         yield from range(SAMPLES_PER_BLOCK, num_samples, SAMPLES_PER_BLOCK)
     yield num_samples
-
-
-def spans(rows: Any) -> list[tuple[int, int]]:
-    """Returns a few ranges that cover rising row numbers.
-
-    Noise of a range of rows is made at once, that of scattered rows is not.
-    """
-    breaks = np.flatnonzero(np.diff(rows) > _GAP + 1) + 1
-    return [
-        (int(part[0]), int(part[-1]) + 1) for part in np.split(rows, breaks)
-    ]

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the outputs of a sampled plan into statistics of the model's outputs.
+
+A `SampleReadout` collects the samples themselves. The readout of a method that
+samples a part of the noise goes on in closed form (`closed_form/readout.py`).
+"""
+
+import abc
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bayesdrop._core.warn import warn_user
+from keras_bayesdrop.engines import Engine
+from keras_bayesdrop.errors import PlanError
+from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction.methods.base import Job
+from keras_bayesdrop.prediction.request import Request
+from keras_bayesdrop.prediction.sampling.collect import SKETCH_BYTES
+from keras_bayesdrop.prediction.sampling.collect import Collected
+from keras_bayesdrop.prediction.sampling.collect import Collector
+from keras_bayesdrop.prediction.sampling.collect import count_passes
+from keras_bayesdrop.prediction.sampling.collect import sketch_elements
+from keras_bayesdrop.prediction.sampling.geometry import Geometry
+from keras_bayesdrop.prediction.sampling.geometry import batch_bytes
+from keras_bayesdrop.prediction.sampling.kept_samples import KeptSamples
+from keras_bayesdrop.prediction.sampling.kept_samples import Size
+from keras_bayesdrop.prediction.sampling.output_files import by_name
+from keras_bayesdrop.prediction.sampling.output_files import files_of
+from keras_bayesdrop.predictive import EngineStep
+
+# Chooses the geometry of a step: plan, its steps, rows, devices.
+Choose = Callable[..., Geometry]
+
+
+class Readout(abc.ABC):
+    """Reads the outputs of a plan.
+
+    Attributes:
+        method: Name of the method in the result.
+        explains_constant: Whether samples that never differ are worth a
+            warning.
+    """
+
+    method: str
+    explains_constant: bool
+
+    @abc.abstractmethod
+    def geometry(
+        self, choose: Choose, plan: Plan, engine: Engine, num_rows: int
+    ) -> Geometry:
+        """Chooses rows and samples of a step for a batch of rows."""
+
+    @abc.abstractmethod
+    def collector(self, output: int, first_row: int, number: int) -> Any:
+        """Returns what collects an output of some rows.
+
+        Args:
+            output: Number of the output.
+            first_row: Number of the first row.
+            number: Number of the pass over the samples.
+        """
+
+    def read(self, outputs: list[tf.Tensor]) -> list[Any]:
+        """Returns, per output of the model, what a collector takes."""
+        return outputs
+
+    def known_passes(self, num_rows: int) -> int:
+        """Returns how often samples are drawn, as far as that is known."""
+        return 1
+
+    def warn_of_passes(self, passes: int) -> None:
+        """Warns if samples are drawn several times."""
+
+    def reserve(self, num_rows: int) -> None:
+        """Makes room for what is kept of so many rows, or raises."""
+
+    def open(self, files: contextlib.ExitStack) -> None:
+        """Opens the files that are written."""
+
+    def close(self, num_rows: int) -> None:
+        """Ends what is kept, while its files are open."""
+
+    def finish(self, collected: list[Collected]) -> list[Collected]:
+        """Adds what was kept elsewhere."""
+        return collected
+
+    def check_mixing(self, plan: Plan) -> None:
+        """Raises if the method cannot take rows that influence each other."""
+
+    def engine_steps(
+        self, plan: Plan, steps: Sequence[EngineStep]
+    ) -> tuple[EngineStep, ...]:
+        """Returns the steps of the result, of those of the sampled plan."""
+        return tuple(steps)
+
+
+class SampleReadout(Readout):
+    """Collects samples: moments, and quantiles or the samples if asked for.
+
+    Args:
+        job: The prediction.
+    """
+
+    method = "sampling"
+    explains_constant = True
+
+    def __init__(self, job: Job) -> None:
+        self._plan, self._heads, self._request = (
+            job.plan,
+            job.heads,
+            job.request,
+        )
+        request = job.request
+        self._most_elements = sketch_elements(
+            request.num_samples,
+            max(SKETCH_BYTES, batch_bytes(job.plan, request.batch_size)),
+            len(job.heads),
+        )
+        self._has_sketches = bool(
+            request.quantiles is not None and not request.return_samples
+        )
+        self._warned = False
+        self._kept = _kept_samples(job)
+        self._kept_quantiles: list[Any] = []
+
+    def geometry(
+        self, choose: Choose, plan: Plan, engine: Engine, num_rows: int
+    ) -> Geometry:
+        """Chooses rows and samples of a step for a batch of rows."""
+        if self._has_sketches and not plan.one_at_a_time:
+            # Fewer rows at once, so that their sketches fit.
+            most = max(_known_outputs(plan, n) or 1 for n in plan.outputs)
+            num_rows = min(num_rows, max(1, self._most_elements // most))
+        return choose(
+            plan, engine.steps(plan), num_rows, self._request.num_devices
+        )
+
+    def known_passes(self, num_rows: int) -> int:
+        """Returns how often samples are drawn, as far as that is known."""
+        if not self._has_sketches:
+            return 1
+        return max(
+            count_passes(
+                num_rows,
+                _known_outputs(self._plan, value) or 1,
+                self._most_elements,
+            )
+            for value in self._plan.outputs
+        )
+
+    def warn_of_passes(self, passes: int) -> None:
+        """Warns once that samples are drawn several times."""
+        if self._warned:
+            return
+        self._warned = True
+        warn_user(
+            "The quantiles of a row's outputs do not fit into the memory for "
+            f"them: all samples are drawn {passes} times, for a part of the "
+            "outputs each time. A larger `batch_size` gives more memory; "
+            "fewer samples than 1024 take less; return_samples='samples.npy' "
+            "draws samples once, and keeps them in a file."
+        )
+
+    def collector(self, output: int, first_row: int, number: int) -> Collector:
+        """Returns what collects an output of some rows."""
+        request, write = self._request, None
+        if self._kept is not None:
+            kept = self._kept.outputs[output]
+
+            def write(first_sample: int, block: Any) -> None:
+                kept.write(first_sample, first_row, block)
+
+        return Collector(
+            self._heads[output],
+            request.quantiles,
+            bool(request.return_samples),
+            self._most_elements,
+            number,
+            write,
+        )
+
+    def reserve(self, num_rows: int) -> None:
+        """Makes room for what is kept of so many rows, or raises."""
+        if self._kept is not None:
+            self._kept.reserve(num_rows)
+
+    def open(self, files: contextlib.ExitStack) -> None:
+        """Opens the files that samples are written to."""
+        if self._kept is not None:
+            self._kept.open(files)
+
+    def close(self, num_rows: int) -> None:
+        """Ends what is kept, while its files are open."""
+        if self._kept is not None:
+            self._kept_quantiles = self._kept.close(
+                num_rows, self._request.quantiles
+            )
+
+    def finish(self, collected: list[Collected]) -> list[Collected]:
+        """Adds the samples that were kept, and their quantiles."""
+        if self._kept is None:
+            return collected
+        return [
+            dataclasses.replace(
+                each, samples=samples.array(), quantiles=quantiles
+            )
+            for each, samples, quantiles in zip(
+                collected,
+                self._kept.outputs,
+                self._kept_quantiles,
+                strict=True,
+            )
+        ]
+
+
+def _kept_samples(job: Job) -> KeptSamples | None:
+    """Returns where samples are kept, if they were asked for."""
+    plan, request = job.plan, job.request
+    # Several workers send their samples with the statistics.
+    if not request.return_samples or request.workers is not None:
+        return None
+    if not all(value in plan.rows for value in plan.outputs):
+        if request.samples_path is None:
+            return None
+        raise PlanError(
+            "A file of samples needs outputs with one row for each of `x`. "
+            "Expected return_samples=True, or a model with such outputs. "
+            f"Received: return_samples='{request.samples_path}', outputs of "
+            f"shape {[tuple(plan.specs[n].shape) for n in plan.outputs]}"
+        )
+    sizes = []
+    for value in plan.outputs:
+        wide = tf.as_dtype(plan.specs[value].dtype) == tf.float64
+        sizes.append(Size(_known_outputs(plan, value), 8 if wide else 4))
+    return KeptSamples(request.num_samples, sizes, _sample_files(job, request))
+
+
+def _sample_files(job: Job, request: Request) -> list[Any] | None:
+    """Returns the file of each output, or `None` for memory."""
+    path = request.samples_path
+    if path is None:
+        return None
+    count = len(job.heads)
+    names = by_name(job.model, job.plan.pack(list(range(count))))
+    files = files_of(path, list(names))
+    places = {names[name]: file for name, file in files.items()}
+    return [places[number] for number in range(count)]
+
+
+def _known_outputs(plan: Plan, value: int) -> int | None:
+    """Returns how many numbers a row of a value has, if that is known."""
+    dims = tuple(plan.specs[value].shape)[1:]
+    return None if None in dims else math.prod(dims)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the result of a prediction by samples."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_bayesdrop.engines import Engine
+from keras_bayesdrop.engines import assign_steps
+from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction.methods.base import Job
+from keras_bayesdrop.prediction.methods.base import Totals
+from keras_bayesdrop.prediction.methods.sampling import Sampled
+from keras_bayesdrop.prediction.sampling.collect import Collected
+from keras_bayesdrop.predictive import EngineStep
+from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive import Stats
+
+
+def engine_steps(
+    plan: Plan, engine: Engine, reason: str
+) -> tuple[EngineStep, ...]:
+    """Returns which engine ran each step of a plan, and why."""
+    return tuple(
+        EngineStep(
+            name=each.step.path or each.step.kind,
+            engine=each.engine,
+            reason=each.reason,
+        )
+        for each in assign_steps(plan, engine, reason)
+    )
+
+
+def predictives(
+    job: Job,
+    choices: Sampled,
+    collected: Sequence[Collected],
+    method: str,
+    steps: tuple[EngineStep, ...],
+    totals: Totals,
+) -> list[Predictive]:
+    """Makes the result of each output.
+
+    Args:
+        job: The prediction.
+        choices: How samples were drawn.
+        collected: The statistics of each output.
+        method: Name of the method.
+        steps: Which engine ran what.
+        totals: Rows, batches and time.
+    """
+    drawn = int(collected[0].num_samples.sum())
+    stats = Stats(
+        num_samples=job.request.num_samples,
+        num_rows=totals.num_rows,
+        seed=job.request.seed,
+        masks=choices.masks,
+        method=method,
+        engine=steps,
+        seconds=totals.seconds,
+        samples_per_second=drawn / totals.seconds,
+        batch_size=totals.largest_batch,
+        num_replicas=job.request.num_replicas,
+    )
+    return [
+        _predictive(head, each, stats, job, choices.stops_early)
+        for head, each in zip(job.heads, collected, strict=True)
+    ]
+
+
+def _predictive(
+    head: Any, collected: Collected, stats: Stats, job: Job, adaptive: bool
+) -> Predictive:
+    moments = collected.moments
+    sampled = moments.sampled_variance
+    if sampled is not None:
+        stats = dataclasses.replace(
+            stats, variance_reduction=_ratio(moments.variance, sampled)
+        )
+    # An output may have several rows for one of `x`.
+    stats = dataclasses.replace(stats, num_rows=len(moments.mean))
+    return Predictive(
+        head=head,
+        mean=moments.mean,
+        variance=moments.variance,
+        stats=stats,
+        samples=collected.samples,
+        quantile_levels=job.request.quantiles,
+        quantile_values=collected.quantiles,
+        mean_entropy=moments.mean_entropy,
+        vote_counts=moments.vote_counts,
+        sampled_variance=sampled,
+        num_samples_used=collected.num_samples if adaptive else None,
+    )
+
+
+def _ratio(whole: Any, part: Any) -> float:
+    """Returns a ratio of means; infinite if nothing is left."""
+    above, below = (float(np.mean(x, dtype=np.float64)) for x in (whole, part))
+    return above / below if below else math.inf

@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A prediction by samples under way.
+
+batch of rows --prefix--> cut values, in tiles of rows
+tile --suffix, in blocks of samples--> outputs --readout--> statistics
+
+With a tolerance, rows whose mean is known well enough leave their tile, and the
+rest goes on with the next block of samples.
+"""
+
+import contextlib
+import math
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bayesdrop._core.warn import warn_user
+from keras_bayesdrop.engines import choose_engine
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.errors import PlanError
+from keras_bayesdrop.graph.cache import say_once
+from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.plan import Step
+from keras_bayesdrop.prediction import dead
+from keras_bayesdrop.prediction.distribute.workers import gather_rows
+from keras_bayesdrop.prediction.input_data import Batch
+from keras_bayesdrop.prediction.methods.base import Job
+from keras_bayesdrop.prediction.methods.base import Run
+from keras_bayesdrop.prediction.methods.base import Totals
+from keras_bayesdrop.prediction.methods.sampling import Sampled
+from keras_bayesdrop.prediction.sampling.block import sample_ranges
+from keras_bayesdrop.prediction.sampling.collect import Collected
+from keras_bayesdrop.prediction.sampling.collect import join
+from keras_bayesdrop.prediction.sampling.collect import join_passes
+from keras_bayesdrop.prediction.sampling.drawer import Drawer
+from keras_bayesdrop.prediction.sampling.geometry import Geometry
+from keras_bayesdrop.prediction.sampling.geometry import choose_geometry
+from keras_bayesdrop.prediction.sampling.readout import Readout
+from keras_bayesdrop.prediction.sampling.readout import SampleReadout
+from keras_bayesdrop.prediction.sampling.result import engine_steps
+from keras_bayesdrop.prediction.sampling.result import predictives
+from keras_bayesdrop.prediction.sampling.row_mixing import why_rows_mix
+from keras_bayesdrop.prediction.sampling.tiles import Tile
+from keras_bayesdrop.prediction.sampling.tiles import tile_of
+from keras_bayesdrop.prediction.sampling.tiles import tiles_of
+from keras_bayesdrop.prediction.sampling.tolerance import checkpoints
+from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
+from keras_bayesdrop.random.philox import count_rows_with_counters
+from keras_bayesdrop.random.philox import seed_to_key
+
+# Bounds on the units of a noise site.
+_MOST_UNITS = 2**30
+_UNITS_PER_ELEMENT = 1024
+
+
+class SamplingRun(Run):
+    """A prediction by samples.
+
+    Args:
+        job: The prediction.
+        choices: Masks, engine and tolerance.
+        plan: The plan to sample, by default that of the whole model.
+        readout: Reads the outputs of the plan, by default as samples.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        choices: Sampled,
+        plan: Plan | None = None,
+        readout: Readout | None = None,
+    ) -> None:
+        self.plan = job.plan if plan is None else plan
+        self.plan.require_samples(allow_hidden_noise=True)
+        self.num_replicas = job.request.num_replicas
+        self._job = job
+        self._request = job.request
+        self._choices = choices
+        self._rule = choices.stopping_rule()
+        engine, self._reason = choose_engine(self.plan, choices.engine)
+        self._drawer = Drawer(
+            job.model,
+            self.plan,
+            engine,
+            tf.constant(seed_to_key(job.request.seed), tf.uint64),
+            choices.shared,
+            job.request,
+        )
+        self._check_one_at_a_time()
+        self._readout = SampleReadout(job) if readout is None else readout
+        self._collected: list[list[Collected]] = [[] for _ in job.heads]
+        # Whether workers share the samples of a batch, and not its rows.
+        self._share_samples = False
+        # Some rows of which no sample differs from another, if there are any.
+        self._constant_rows: Tile | None = None
+        self._warn_if_not_adaptive()
+
+    def _check_one_at_a_time(self) -> None:
+        """Says once per model that samples run one at a time."""
+        plan, model = self.plan, self._job.model
+        if not plan.one_at_a_time or plan.mixes_rows:
+            return
+        if self._request.replicas is not None:
+            plan.require_folding(allow_hidden_noise=True)
+        if say_once(model, "one at a time"):
+            warn_user(
+                f"Samples of model `{model.name}` run one at a time, which is "
+                f"slower: {plan.one_at_a_time}."
+            )
+
+    def _warn_if_not_adaptive(self) -> None:
+        """Warns of a relative tolerance that is the same for every row."""
+        rule = self._rule
+        if (
+            rule is None
+            or rule.absolute
+            or not self._readout.explains_constant
+            or not any(
+                head.task == "regression" and head.noise_precision is None
+                for head in self._job.heads
+            )
+        ):
+            return
+        every = f"{math.ceil(1 / rule.relative**2):.7g}"
+        warn_user(
+            "A relative `tolerance` of a regression without a noise precision "
+            f"takes as many samples for every row: 1 / tolerance**2 = {every}, "
+            "or `num_samples` if that is less. Pass "
+            "head=Regression(noise_precision=...), or an "
+            "`absolute_tolerance` in units of the output."
+        )
+
+    def check_rows(self, inputs: Any) -> None:
+        """Checks that rows do not influence each other, once per program.
+
+        If they do, samples run one at a time, in the caller's own batches.
+        """
+        if self.plan.mixes_rows:
+            self._accept_mixing()
+            return
+        if self.plan.fixed_batch:
+            return  # There is no other batch that it could be tried on.
+        reason, unordered = why_rows_mix(self._drawer, self._geometry, inputs)
+        if not reason:
+            return
+        self.plan = self.plan.alone(reason, unordered)
+        engine, self._reason = choose_engine(self.plan, self._choices.engine)
+        self._drawer = Drawer(
+            self._job.model,
+            self.plan,
+            engine,
+            self._drawer.key,
+            self._choices.shared,
+            self._request,
+        )
+        self._accept_mixing()
+
+    def _accept_mixing(self) -> None:
+        """Warns of rows that depend on their batch; refuses what needs none."""
+        name, why = self._job.model.name, self.plan.one_at_a_time
+        self._readout.check_mixing(self.plan)
+        for asked, value in (
+            ("tolerance", self._rule),
+            ("a distribution strategy", self._request.replicas),
+        ):
+            if value:
+                raise PlanError(
+                    f"Rows of model `{name}` depend on the rest of their batch "
+                    f"({why}), so that no row can be left out or moved. "
+                    f"Expected no {asked}. Received: {asked}"
+                )
+        warn_user(
+            f"Rows of model `{name}` depend on the rest of their batch "
+            f"({why}): a prediction is that of a row among the others of its "
+            "batch, as in `model.predict`, and changes with `batch_size`. "
+            "Samples run one at a time."
+        )
+
+    def reserve(self, num_rows: int) -> None:
+        """Makes room for what is kept of so many rows, or raises."""
+        self._check_row_numbers(num_rows)
+        self._readout.reserve(num_rows)
+
+    def _check_row_numbers(self, num_rows: int) -> None:
+        """Raises if rows up to this one have numbers without counters."""
+        if self._choices.shared:
+            return
+        most, first = _numbered_rows(self.plan), self._request.first_row
+        if first + num_rows > most:
+            raise BayesdropError(
+                "Invalid value for argument `first_row`. Expected first_row + "
+                f"rows of at most {most}: masks of later rows would repeat "
+                f"those of others. Received: first_row={first}, {num_rows} rows"
+            )
+
+    def open(self, files: contextlib.ExitStack) -> None:
+        """Opens the files that samples are written to."""
+        self._readout.open(files)
+
+    def close(self, num_rows: int) -> None:
+        """Ends what is kept, while its files are open."""
+        self._readout.close(num_rows)
+
+    def steps(self, num_rows: int) -> int:
+        """Returns how many steps a batch takes.
+
+        0 if it depends on what comes out, or on what other workers do.
+        """
+        if self._rule is not None or self._request.workers is not None:
+            return 0
+        geometry = self._geometry(num_rows)
+        tiles = math.ceil(num_rows / geometry.tile_rows)
+        blocks = math.ceil(self._request.num_samples / geometry.samples)
+        return tiles * blocks * self._readout.known_passes(geometry.tile_rows)
+
+    def _geometry(self, num_rows: int) -> Geometry:
+        return self._readout.geometry(
+            self._choose, self.plan, self._drawer.engine, num_rows
+        )
+
+    def _choose(
+        self, plan: Plan, steps: Sequence[Step], num_rows: int, devices: int
+    ) -> Geometry:
+        samples = self._request.num_samples
+        if self._rule is not None:
+            # Rows may stop after each block of samples.
+            samples = min(samples, SAMPLES_PER_BLOCK)
+        return choose_geometry(
+            plan,
+            steps,
+            self._request.batch_size,
+            num_rows,
+            samples,
+            self._choices.shared,
+            devices,
+        )
+
+    def add(self, batch: Batch, step: Callable[[], None]) -> list[Any]:
+        """Predicts a batch of rows."""
+        self.reserve(batch.first_row + batch.num_rows)
+        workers = self._request.workers
+        if workers is None or batch.num_rows < workers.num_workers:
+            self._share_samples = workers is not None
+            outputs = self._predict(batch, step)
+        else:
+            self._share_samples = False
+            mine = workers.share_rows(batch)
+            outputs = gather_rows(workers, lambda: self._predict(mine, step))
+        for collected, parts in zip(outputs, self._collected, strict=True):
+            parts.append(collected)
+        return [each.moments.mean for each in outputs]
+
+    def _predict(
+        self, batch: Batch, step: Callable[[], None]
+    ) -> list[Collected]:
+        """Predicts rows of a batch, in tiles."""
+        geometry = self._geometry(batch.num_rows)
+        inputs = self.plan.flatten(batch.inputs)
+        cut = self._drawer.prefix(inputs, batch.num_rows)
+        whole = Tile(cut, batch.first_row, batch.num_rows)
+        parts: list[list[Collected]] = [[] for _ in self._job.heads]
+        for begin in range(0, batch.num_rows, geometry.tile_rows):
+            end = min(begin + geometry.tile_rows, batch.num_rows)
+            tile = tile_of(self.plan, whole, begin, end)
+            outputs = self._sample(tile, geometry, step)
+            for part, collected in zip(parts, outputs, strict=True):
+                part.append(collected)
+        joined = [join(part) for part in parts]
+        if self._constant_rows is None and not _varies(joined):
+            some = dead.ROWS
+            if self.plan.mixes_rows or some > batch.num_rows:
+                some = batch.num_rows
+            self._constant_rows = tile_of(self.plan, whole, 0, some)
+        return joined
+
+    def _sample(
+        self, tile: Tile, geometry: Geometry, step: Callable[[], None]
+    ) -> list[Collected]:
+        """Draws the samples of a tile.
+
+        Quantiles of more outputs than there is memory for are made in passes
+        over the same samples: masks are counters.
+        """
+        stops: list[Any] = []
+        passes = [self._pass(tile, geometry, step, 0, stops)]
+        count = max(each.passes for each in passes[0])
+        if count > 1:
+            self._readout.warn_of_passes(count)
+        for number in range(1, count):
+            passes.append(self._pass(tile, geometry, step, number, stops))
+        return [join_passes(each) for each in zip(*passes, strict=True)]
+
+    def _pass(
+        self,
+        tile: Tile,
+        geometry: Geometry,
+        step: Callable[[], None],
+        number: int,
+        stops: list[Any],
+    ) -> list[Collected]:
+        """Draws the samples of a tile once.
+
+        Args:
+            tile: The rows.
+            geometry: Rows and samples of a step.
+            step: Is called after each step.
+            number: Number of the pass. The first one decides when rows stop.
+            stops: Which rows stop at each checkpoint, added by the first pass
+                and read by the others.
+        """
+        collectors = [
+            self._readout.collector(output, tile.first_row, number)
+            for output in range(len(self._collected))
+        ]
+        parts: list[list[Collected]] = [[] for _ in collectors]
+        rows = np.arange(tile.num_rows)
+        stopped = []
+        drawn = 0
+        for index, until in enumerate(
+            checkpoints(self._request.num_samples, self._rule is not None)
+        ):
+            tiles, places = tiles_of(
+                self.plan, tile, rows, self._choices.shared
+            )
+            if len(rows) < tile.num_rows:
+                # Fewer rows: more samples of each fit.
+                geometry = self._geometry(max(t.num_rows for t in tiles))
+            for samples in sample_ranges(drawn, until, geometry.samples):
+                outputs = self._drawer.draw(
+                    tiles,
+                    places,
+                    geometry.num_blocks,
+                    samples,
+                    self._share_samples,
+                )
+                readings = self._readout.read(outputs)
+                for collector, reading in zip(
+                    collectors, readings, strict=True
+                ):
+                    collector.add(reading)
+                step()
+            drawn = until
+            if not number:
+                stops.append(self._stopping(collectors, drawn, len(rows)))
+            done = stops[index]
+            if not done.any():
+                continue
+            leave, stay = np.flatnonzero(done), np.flatnonzero(~done)
+            stopped.append(rows[leave])
+            numbers = tile.first_row + rows[leave]
+            for part, collector in zip(parts, collectors, strict=True):
+                leaving = collector.take(leave) if len(stay) else collector
+                part.append(leaving.finish(_output_rows(numbers, leaving)))
+            if not len(stay):
+                break
+            collectors = [collector.take(stay) for collector in collectors]
+            rows = rows[stay]
+        order = None
+        if len(stopped) > 1:
+            order = np.argsort(np.concatenate(stopped))
+        return [join(part, order) for part in parts]
+
+    def _stopping(
+        self, collectors: Sequence[Any], drawn: int, num_rows: int
+    ) -> Any:
+        """Returns, per row, whether it has samples enough in all outputs."""
+        done = np.ones(num_rows, bool)
+        if self._rule is None or drawn == self._request.num_samples:
+            return done
+        for collector in collectors:
+            done &= self._rule.met(
+                collector.moments(), drawn, collector.head
+            )
+        return done
+
+    def result(self, totals: Totals) -> Any:
+        """Returns the `Predictive` of each output, in the model's structure."""
+        collected = [join(parts) for parts in self._collected]
+        if self._readout.explains_constant and not _varies(collected):
+            self._warn_of_constant_samples()
+        steps = engine_steps(self.plan, self._drawer.engine, self._reason)
+        return self.plan.pack(
+            predictives(
+                self._job,
+                self._choices,
+                self._readout.finish(collected),
+                self._readout.method,
+                self._readout.engine_steps(self.plan, steps),
+                totals,
+            )
+        )
+
+    def _warn_of_constant_samples(self) -> None:
+        """Warns that no sample differs from another, and says where."""
+        rows = self._constant_rows
+        if rows is None:
+            return
+        path = dead.first_constant_layer(
+            self.plan,
+            rows.cut,
+            self._drawer.key,
+            self._request.first_row + rows.first_row,
+            rows.num_rows,
+            self._choices.shared,
+        )
+        if not path:
+            return  # By chance: other samples differ.
+        warn_user(
+            f"Noise of model `{self._job.model.name}` is drawn, and all "
+            f"samples are the same: the output of `{path}` does not vary. A "
+            "standard deviation of 0 says nothing here."
+        )
+
+
+def _varies(collected: Sequence[Collected]) -> bool:
+    """Returns whether samples of some row differ from each other."""
+    return any(each.moments.variance.any() for each in collected)
+
+
+def _output_rows(rows: Any, collector: Any) -> Any:
+    """Returns the row in `x` of each row of an output.
+
+    An output may have several rows for one of `x`, or some for all of them.
+    """
+    count = int(collector.state[1].shape[0])
+    if count == len(rows):
+        return rows
+    return rows[np.arange(count) * len(rows) // count]
+
+
+def _numbered_rows(plan: Plan) -> int:
+    """Returns how many rows are sure to have masks of their own.
+
+    That depends on the units of the largest noise site. None has 2^30 (64 GB
+    of noise a row), nor a thousand times those of the largest value.
+    """
+    units = _MOST_UNITS
+    sizes = [tuple(spec.shape)[1:] for spec in plan.specs]
+    if not plan.entries and not any(None in dims for dims in sizes):
+        largest = max(math.prod(dims) for dims in sizes)
+        units = min(units, _UNITS_PER_ELEMENT * largest)
+    return count_rows_with_counters(units)
