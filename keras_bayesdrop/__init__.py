@@ -45,6 +45,9 @@ from keras_bayesdrop.prediction.api import (
     predict_with_uncertainty as predict_with_uncertainty,
 )
 from keras_bayesdrop.prediction.caching import clear_cache as clear_cache
+from keras_bayesdrop.prediction.methods import Moments as Moments
+from keras_bayesdrop.prediction.methods import RaoBlackwell as RaoBlackwell
+from keras_bayesdrop.prediction.methods import Sampling as Sampling
 from keras_bayesdrop.predictive import Binary as Binary
 from keras_bayesdrop.predictive import Classification as Classification
 from keras_bayesdrop.predictive import Predictive as Predictive

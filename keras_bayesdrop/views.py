@@ -16,6 +16,7 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.choice import MASKS
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_int
@@ -31,8 +32,6 @@ from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.random.philox import LAST_SAMPLE
 from keras_bayesdrop.random.philox import seed_to_key
-
-MASKS = ("shared", "independent")
 
 
 class View(ModelView, keras.Model):

@@ -10,21 +10,24 @@ import numpy as np
 
 from keras_bayesdrop import metrics
 from keras_bayesdrop._core import private_keras
-from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.choice import get_choice
+from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_int
-from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.calibrate._fit_precision import fit_noise_precision
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.graph.survey import survey
 from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction.api import OLD_KEYWORDS
 from keras_bayesdrop.prediction.api import predict_with_uncertainty
+from keras_bayesdrop.prediction.detection import check_heads
+from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.prediction.model_checks import unwrap
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.views import MASKS
+from keras_bayesdrop.predictive.heads import Regression
 
 
 class UncertaintyMonitor(keras.callbacks.Callback):
@@ -48,17 +51,16 @@ class UncertaintyMonitor(keras.callbacks.Callback):
         validation_data: `(x, y)`, or a stream of `(x, y)` batches that can be
             iterated over again: a `tf.data.Dataset` or a `PyDataset`.
         num_samples: Samples per example.
-        noise_precision: For numbers, the precision `tau` of the observation
-            noise. By default the value that makes the validation data most
-            likely, found anew each time and logged as `val_noise_precision`.
         every: Epochs from one validation to the next. The last values stand
             in the logs in between, so that monitors find them.
         batch_size: As in `predict_with_uncertainty`.
-        masks: As in `predict_with_uncertainty`.
         seed: The same masks are used each time, so that changes from epoch to
             epoch come from the model.
-        task: As in `predict_with_uncertainty`.
-        from_logits: As in `predict_with_uncertainty`.
+        method: `"sampling"`, or a `Sampling` object without a tolerance.
+        head: As in `predict_with_uncertainty`. A regression without a
+            `noise_precision` gets the value that makes the validation data
+            most likely, fitted anew each time and logged as
+            `val_noise_precision`.
         layers: As in `predict_with_uncertainty`.
         allow_hidden_noise: As in `predict_with_uncertainty`. Noise that cannot
             be sampled is an error before training begins, if the model is
@@ -77,38 +79,33 @@ class UncertaintyMonitor(keras.callbacks.Callback):
     ```
     """
 
+    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         validation_data: Any,
         num_samples: int = 20,
-        noise_precision: float | None = None,
+        *,
         every: int = 1,
         batch_size: int | None = None,
-        masks: str = "shared",
         seed: int = 0,
-        task: Any = "auto",
-        from_logits: bool | None = None,
+        method: str | Sampling = "sampling",
+        head: Any = "auto",
         layers: LayerSelection = None,
         allow_hidden_noise: bool = False,
     ) -> None:
         super().__init__()
         self.validation_data = _check_data(validation_data)
         self.num_samples = check_num_samples(num_samples)
-        self.noise_precision = (
-            None
-            if noise_precision is None
-            else check_positive(noise_precision, "noise_precision")
-        )
         self.every = check_positive_int(every, "every")
         self.batch_size = (
             None
             if batch_size is None
             else check_positive_int(batch_size, "batch_size")
         )
-        self.masks = check_choice(masks, "masks", MASKS)
         self.seed = check_int(seed, "seed")
-        self.task = task
-        self.from_logits = from_logits
+        self.method = _check_method(method)
+        check_heads(head)
+        self.head = head
         self.layers = layers
         self.allow_hidden_noise = bool(allow_hidden_noise)
         self._last: dict[str, float] = {}
@@ -140,10 +137,9 @@ class UncertaintyMonitor(keras.callbacks.Callback):
             self._inputs(labels),
             self.num_samples,
             batch_size=self.batch_size,
-            masks=self.masks,
             seed=self.seed,
-            task=self.task,
-            from_logits=self.from_logits,
+            method=self.method,
+            head=self.head,
             layers=self.layers,
             allow_hidden_noise=self.allow_hidden_noise,
             return_samples=True,
@@ -179,11 +175,12 @@ class UncertaintyMonitor(keras.callbacks.Callback):
     def _measure(self, prediction: Predictive, truth: Any) -> dict[str, float]:
         result = {"epistemic": float(np.mean(prediction.epistemic))}
         if prediction.task == "regression":
-            tau = self.noise_precision
-            if tau is None:
+            if prediction.noise_precision is None:
                 tau = fit_noise_precision(prediction.samples, truth)
                 result["noise_precision"] = tau
-            prediction = dataclasses.replace(prediction, noise_precision=tau)
+                prediction = dataclasses.replace(
+                    prediction, head=Regression(noise_precision=tau)
+                )
             result["mc_rmse"] = metrics.root_mean_squared_error(
                 prediction, truth
             )
@@ -196,6 +193,18 @@ class UncertaintyMonitor(keras.callbacks.Callback):
             result["mutual_information"] = float(np.mean(information))
         result["mc_nll"] = metrics.negative_log_likelihood(prediction, truth)
         return result
+
+
+def _check_method(method: Any) -> Sampling:
+    """Returns the method, which must give samples of every row."""
+    method = get_choice(method, "method", (Sampling,))
+    if method.stops_early:
+        raise BayesdropError(
+            "The likelihood of the validation data needs as many samples for "
+            "every row. Expected a method without tolerance. Received: "
+            f"{method}"
+        )
+    return method
 
 
 def _check_data(data: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 ENGINES = ("auto", "fused", "reference")
 MASKS = ("shared", "independent")
 METHODS = ("sampling", "moments", "rao_blackwell")
-TASKS = ("auto", "regression", "classification", "binary")
+HEADS = ("auto", "regression", "classification", "binary")
 
 
 def at_least(least: int) -> Callable[[str], int]:

@@ -12,6 +12,7 @@ from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import EngineUnavailableError
 from keras_bayesdrop.prediction.api import predict_with_uncertainty
+from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.views import sample_function
 
 _SEED = 0
@@ -70,10 +71,9 @@ def engine_cases(
             model,
             x,
             samples,
-            masks=masks,
             seed=_SEED,
-            task="regression",
-            engine=engine,
+            method=Sampling(masks=masks, engine=engine),
+            head="regression",
             return_samples=keep,
             verbose=0,
         )

@@ -64,18 +64,40 @@ def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
             x,
             options.samples,
             batch_size=options.batch_size,
-            masks=options.masks,
-            method=options.method,
             seed=options.seed,
-            task=options.task,
-            from_logits=options.from_logits,
+            method=_method(options),
+            head=_head(options),
             quantiles=options.quantiles,
             return_samples=options.keep_samples,
-            engine=options.engine,
-            noise_precision=options.noise_precision,
             allow_hidden_noise=options.allow_hidden_noise,
             verbose=int(bar),
         )
+
+
+def _method(options: argparse.Namespace) -> Any:
+    """Returns the method that the options stand for."""
+    from keras_bayesdrop.prediction.methods import Moments
+    from keras_bayesdrop.prediction.methods import RaoBlackwell
+    from keras_bayesdrop.prediction.methods import Sampling
+
+    if options.method == "moments":
+        return Moments()
+    kind = Sampling if options.method == "sampling" else RaoBlackwell
+    return kind(masks=options.masks, engine=options.engine)
+
+
+def _head(options: argparse.Namespace) -> Any:
+    """Returns the head that the options stand for."""
+    from keras_bayesdrop.predictive import heads
+
+    if options.head == "auto":
+        return "auto"
+    arguments = {
+        name: getattr(options, name)
+        for name in ("from_logits", "noise_precision")
+        if getattr(options, name) is not None
+    }
+    return heads.HEADS[options.head](**arguments)
 
 
 def _output_names(model: Any, x: Any) -> list[str]:

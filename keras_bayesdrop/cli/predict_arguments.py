@@ -4,9 +4,9 @@
 import argparse
 import pathlib
 
+from keras_bayesdrop.cli.arguments import HEADS
 from keras_bayesdrop.cli.arguments import MASKS
 from keras_bayesdrop.cli.arguments import METHODS
-from keras_bayesdrop.cli.arguments import TASKS
 from keras_bayesdrop.cli.arguments import add_engine
 from keras_bayesdrop.cli.arguments import add_model
 from keras_bayesdrop.cli.arguments import at_least
@@ -69,6 +69,23 @@ def check_options(options: argparse.Namespace) -> None:
                     f"{name} needs samples: expected --method sampling, "
                     f"received --method {options.method}"
                 )
+    if options.method == "moments":
+        for name, default in (("masks", "shared"), ("engine", "auto")):
+            value = getattr(options, name)
+            if value != default:
+                options.parser.error(
+                    f"--{name} is for samples: expected --method sampling or "
+                    f"rao_blackwell, received --method moments --{name} {value}"
+                )
+    for name, value, expected in (
+        ("--from-logits", options.from_logits, ("classification", "binary")),
+        ("--noise-precision", options.noise_precision, ("regression",)),
+    ):
+        if value is not None and options.head not in expected:
+            options.parser.error(
+                f"{name} says more about a head: expected --head "
+                f"{' or '.join(expected)}, received --head {options.head}"
+            )
     if len(options.delimiter) != 1:
         options.parser.error(
             "argument --delimiter: expected one character, received "
@@ -103,8 +120,8 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
     )
     add_engine(group)
     group.add_argument(
-        "--task",
-        choices=TASKS,
+        "--head",
+        choices=HEADS,
         default="auto",
         help="what the outputs are; default: auto, as the model shows it",
     )
@@ -112,15 +129,15 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
         "--from-logits",
         action="store_true",
         default=None,
-        help="outputs lack their softmax or sigmoid; default: as the compiled "
-        "loss says",
+        help="outputs lack their softmax or sigmoid, for --head classification "
+        "or binary; default: as the compiled loss says",
     )
     group.add_argument(
         "--noise-precision",
         type=positive,
         metavar="TAU",
-        help="of the observation noise of a regression: adds 1 / TAU to the "
-        "variance",
+        help="of the observation noise, for --head regression: adds 1 / TAU to "
+        "the variance",
     )
     group.add_argument(
         "--quantiles",

@@ -80,13 +80,9 @@ def consistency(
         batch_size=None
         if batch_size is None
         else check_positive_int(batch_size, "batch_size"),
-        shared=True,
         seed=random.getrandbits(63)
         if seed is None
         else check_int(seed, "seed"),
-        quantiles=None,
-        return_samples=False,
-        noise_precision=None,
     )
     threshold = check_positive(threshold, "threshold")
     check_source(model)

@@ -22,13 +22,16 @@ from keras_bayesdrop.errors import SelectionError
 from keras_bayesdrop.graph.read import Graph
 from keras_bayesdrop.graph.read import Node
 from keras_bayesdrop.graph.surgery.kernels import KERNEL_LAYERS
+from keras_bayesdrop.graph.survey import survey
 from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan
-from keras_bayesdrop.prediction import input_data
-from keras_bayesdrop.prediction.methods.sampling import Run
+from keras_bayesdrop.prediction.driver import drive
+from keras_bayesdrop.prediction.methods import Job
+from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.progress import Progress
 from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
+from keras_bayesdrop.predictive.heads import Regression
 
 _ACTIVATION_LAYERS = (
     keras.layers.Activation,
@@ -127,25 +130,19 @@ def measure_units(
     wanted += [unit.source for unit in units if unit.source is not None]
     values = tuple(dict.fromkeys(wanted))
     plan = _with_outputs(plan, values)
-    run = Run(model, plan, "auto", "regression", False, request)
-    progress = Progress(model, None, 0)
+    job = Job(model, survey(model), plan, [Regression()] * len(values), request)
     plain: list[list[Any]] = []
-    in_memory = input_data.count_rows(x) is not None
-    if in_memory:
-        input_data.check_shapes(model, x)
-        input_data.check_arrays(x)
-    rows = rows_per_batch(plan, request.batch_size)
-    for batch in input_data.iterate(x, rows, None):
-        run.add(batch, progress, checked=in_memory)
-        plain.append(_without_noise(plan, batch.inputs))
-    if not plain:
-        raise BayesdropError(
-            "`x` is empty. Expected at least one row. Received: a stream "
-            "without rows"
-        )
-    sampled = dict(
-        zip(values, run.result(time.perf_counter() - began), strict=True)
+    outputs = drive(
+        model,
+        x,
+        lambda _: Sampling().start(job),
+        Progress(model, None, 0),
+        began,
+        batch_size=request.batch_size,
+        watch=lambda batch: plain.append(_without_noise(plan, batch.inputs)),
     )
+    sampled = dict(zip(values, outputs, strict=True))
+    rows = rows_per_batch(plan, request.batch_size)
     by_value = map(np.concatenate, zip(*plain, strict=True))
     fixed = dict(zip(values, by_value, strict=True))
     return [

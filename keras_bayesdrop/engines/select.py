@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from keras_bayesdrop._core import op_library
+from keras_bayesdrop._core.choice import ENGINES
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop.engines.engine import Engine
 from keras_bayesdrop.engines.fused import Fused
@@ -14,8 +15,6 @@ from keras_bayesdrop.engines.reference import Reference
 from keras_bayesdrop.errors import EngineUnavailableError
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
-
-ENGINES = ("auto", "reference", "fused")
 
 
 def choose_engine(plan: Plan, prefer: str = "auto") -> tuple[Engine, str]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an output means: a number, a distribution over classes, a probability.
+"""Detects the heads of a model: numbers, classes, or probabilities.
 
-Read off the last activation where the model shows it, else off the compiled
-loss, else a number.
+The last activation decides where the model shows it, else the compiled loss;
+else an output is a number.
 """
 
 import dataclasses
@@ -10,13 +10,18 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
-from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.predictive import heads
+from keras_bayesdrop.predictive.heads import Head
 
-TASKS = ("auto", "regression", "classification", "binary")
+AUTO = "auto"
+_EXPECTED = (
+    "'auto', 'regression', 'classification', 'binary', or an object such as "
+    "Regression(noise_precision=4.0)"
+)
 
 _TASK_OF_ACTIVATION = {"softmax": "classification", "sigmoid": "binary"}
 _TASK_OF_LOSS = {
@@ -28,111 +33,119 @@ _TASK_OF_LOSS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Head:
-    """How one output of the model is read.
-
-    Attributes:
-        task: `"regression"`, `"classification"` or `"binary"`.
-        from_logits: Whether the output still lacks its softmax or sigmoid.
-    """
-
-    task: str
-    from_logits: bool = False
-
-    def probabilities(self, outputs: tf.Tensor) -> tf.Tensor:
-        """Returns what is accumulated: float32 or float64, logits resolved."""
-        if outputs.dtype not in (tf.float32, tf.float64):
-            outputs = tf.cast(outputs, tf.float32)
-        if not self.from_logits:
-            return outputs
-        if self.task == "classification":
-            return tf.nn.softmax(outputs)
-        return tf.sigmoid(outputs)
+def check_heads(head: Any) -> None:
+    """Raises if an argument `head` cannot be one, whatever the model."""
+    for leaf in _leaves(head):
+        if leaf != AUTO:
+            heads.get(_known(leaf))
 
 
 def resolve_heads(
-    model: Any,
-    count: int,
-    task: Any,
-    from_logits: bool | None,
-    pack: Callable[[list[Any]], Any],
+    model: Any, count: int, head: Any, pack: Callable[[list[Any]], Any]
 ) -> list[Head]:
     """Decides how each output of a model is read.
 
     Args:
         model: The Keras model.
         count: How many outputs it has.
-        task: `"auto"`, a task, or a structure of these like the outputs.
-        from_logits: Whether outputs lack their softmax or sigmoid. `None`
-            takes it from the compiled loss.
+        head: `"auto"`, a head, the name of one, or a structure of these like
+            the outputs.
         pack: Packs one entry per output into the structure of the outputs.
 
     Returns:
-        One head per output.
+        One head per output, with `from_logits` known.
     """
-    asked = _per_output(task, count, pack)
     losses = _losses(model, count, pack)
     activations = _activations(model)
     if len(activations) != count:
         activations = [None] * count
-    heads = []
-    for choice, loss, activation in zip(
-        asked, losses, activations, strict=True
-    ):
-        check_choice(choice, "task", TASKS)
-        found = _TASK_OF_ACTIVATION.get(activation or "")
-        loss_task = _TASK_OF_LOSS.get(_loss_name(loss))
-        logits = from_logits
-        if logits is None:
-            logits = found is None and bool(getattr(loss, "from_logits", False))
-        if choice == "auto":
-            # A loss on probabilities cannot make a linear output one.
-            if activation is not None and not logits:
-                loss_task = None
-            choice = found or loss_task or "regression"
-        if logits and choice == "regression":
+    return [
+        _resolve(choice, loss, activation)
+        for choice, loss, activation in zip(
+            _per_output(head, count, pack), losses, activations, strict=True
+        )
+    ]
+
+
+def _resolve(choice: Any, loss: Any, activation: str | None) -> Head:
+    """Returns the head of an output.
+
+    Args:
+        choice: What the caller asked for.
+        loss: The compiled loss of the output, or `None`.
+        activation: Name of its last activation, `None` if that is not known.
+    """
+    shown = _TASK_OF_ACTIVATION.get(activation or "")
+    logits = shown is None and bool(getattr(loss, "from_logits", False))
+    if choice == AUTO:
+        task = shown or _TASK_OF_LOSS.get(_loss_name(loss))
+        # A loss on probabilities cannot make a linear output one.
+        if shown is None and activation is not None and not logits:
+            task = None
+        if task is None and logits:
             raise BayesdropError(
-                "`from_logits` needs a task with classes. Expected "
-                "task='classification' or task='binary'. Received: "
-                f"task={task!r}, from_logits={from_logits!r}"
+                "The compiled loss takes logits, and does not say of which "
+                "kind. Expected head=Classification(from_logits=True) or "
+                f"head=Binary(from_logits=True). Received: head={choice!r}, "
+                f"loss={_loss_name(loss)!r}"
             )
-        heads.append(Head(choice, bool(logits)))
-    return heads
+        choice = heads.get(task or "regression")
+    head: Head = heads.get(_known(choice))
+    if getattr(head, "from_logits", False) is None:
+        return dataclasses.replace(head, from_logits=logits)  # type: ignore[call-arg]
+    return head
+
+
+def _known(choice: Any) -> Any:
+    """Returns a choice, or raises with all choices there are."""
+    if choice is None or not isinstance(choice, (str, Head, dict)):
+        raise invalid("head", choice, _EXPECTED)
+    if isinstance(choice, str) and choice not in heads.HEADS:
+        raise invalid("head", choice, _EXPECTED)
+    return choice
+
+
+def _leaves(head: Any) -> list[Any]:
+    """Returns the heads of a structure; a serialised head is one."""
+    if isinstance(head, dict) and set(head) != {"class_name", "config"}:
+        return [leaf for value in head.values() for leaf in _leaves(value)]
+    if isinstance(head, (list, tuple)):
+        return [leaf for value in head for leaf in _leaves(value)]
+    return [head]
 
 
 def _per_output(
     value: Any, count: int, pack: Callable[[list[Any]], Any]
 ) -> list[Any]:
-    """Spreads a task, or a structure like the outputs, over the outputs."""
-    if isinstance(value, str):
+    """Spreads a head, or a structure like the outputs, over the outputs."""
+    if len(_leaves(value)) == 1 and _leaves(value)[0] is value:
         return [value] * count
     structure = pack(list(range(count)))
-    found: dict[int, Any] = {}
-    if not _pair(structure, value, found):
+    pairs: dict[int, Any] = {}
+    if not _pair(structure, value, pairs):
         raise BayesdropError(
-            "`task` does not fit the outputs of the model. Expected a string, "
-            f"or a structure like {structure}. Received: task={value!r}"
+            "`head` does not fit the outputs of the model. Expected one head, "
+            f"or a structure like {structure}. Received: head={value!r}"
         )
-    return [found[index] for index in range(count)]
+    return [pairs[index] for index in range(count)]
 
 
-def _pair(structure: Any, value: Any, found: dict[int, Any]) -> bool:
+def _pair(structure: Any, value: Any, pairs: dict[int, Any]) -> bool:
     """Pairs the numbers in a structure with the values in another like it."""
     if isinstance(structure, dict):
         return (
             isinstance(value, dict)
             and set(value) == set(structure)
-            and all(_pair(structure[key], value[key], found) for key in value)
+            and all(_pair(structure[key], value[key], pairs) for key in value)
         )
     if isinstance(structure, (list, tuple)):
         return (
             isinstance(value, (list, tuple))
             and len(value) == len(structure)
-            and all(map(lambda s, v: _pair(s, v, found), structure, value))
+            and all(map(lambda s, v: _pair(s, v, pairs), structure, value))
         )
-    found[structure] = value
-    return not isinstance(value, (dict, list, tuple))
+    pairs[structure] = value
+    return _leaves(value) == [value]
 
 
 def _losses(
@@ -140,9 +153,9 @@ def _losses(
 ) -> list[Any]:
     """Returns the compiled loss of each output, where it can be told."""
     loss = getattr(model, "loss", None)
-    found: dict[int, Any] = {}
-    if _pair(pack(list(range(count))), loss, found):
-        return [found[index] for index in range(count)]
+    pairs: dict[int, Any] = {}
+    if _pair(pack(list(range(count))), loss, pairs):
+        return [pairs[index] for index in range(count)]
     names = getattr(model, "output_names", None) or []
     if isinstance(loss, dict) and len(names) == count:
         return [loss.get(name) for name in names]
@@ -186,7 +199,7 @@ def _last_activation(tensor: Any) -> str | None:
 
 
 def _passes_on(operation: Any) -> bool:
-    """Whether an operation keeps what its input means."""
+    """Returns whether an operation keeps what its input means."""
     plain = isinstance(
         operation,
         (

@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a prediction was asked for."""
+"""The request: what every method is asked for, checked."""
 
+import dataclasses
 import pathlib
-from dataclasses import dataclass
+import random
+from collections.abc import Sequence
+from typing import Any
 
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import check_levels
+from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import check_return_samples
+from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.prediction.distribute.replicas import Replicas
-from keras_bayesdrop.prediction.sampling.tolerance import Tolerance
-from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
+from keras_bayesdrop.prediction.methods import Method
+from keras_bayesdrop.prediction.methods import Sampled
+from keras_bayesdrop.prediction.model_checks import check_num_samples
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Request:
-    """What was asked for, checked."""
+    """A request, the same for all methods."""
 
     num_samples: int
     batch_size: int | None
-    shared: bool
     seed: int
-    quantiles: tuple[float, ...] | None
-    return_samples: bool | pathlib.Path
-    noise_precision: float | None
-    tolerance: Tolerance | None = None
+    quantiles: tuple[float, ...] | None = None
+    return_samples: bool | pathlib.Path = False
     first_row: int = 0
     replicas: Replicas | None = None
 
@@ -46,9 +52,52 @@ class Request:
         kept = self.return_samples
         return None if isinstance(kept, bool) else kept
 
-    @property
-    def samples_at_once(self) -> int:
-        """Samples after which rows may stop, so most that a step needs."""
-        if self.tolerance is None:
-            return self.num_samples
-        return min(self.num_samples, SAMPLES_PER_BLOCK)
+
+def check_request(
+    method: Method,
+    num_samples: Any,
+    batch_size: int | None,
+    seed: int | None,
+    quantiles: Sequence[float] | None,
+    return_samples: Any,
+    first_row: int,
+) -> Request:
+    """Checks the arguments of a prediction, alone and against its method."""
+    request = Request(
+        num_samples=check_num_samples(num_samples),
+        batch_size=None
+        if batch_size is None
+        else check_positive_int(batch_size, "batch_size"),
+        seed=random.getrandbits(63)
+        if seed is None
+        else check_int(seed, "seed"),
+        quantiles=check_levels(quantiles, "quantiles"),
+        return_samples=check_return_samples(return_samples),
+        first_row=check_int(first_row, "first_row", 0, 2**63 - 1),
+    )
+    if not method.has_samples:
+        for name, value, none in (
+            ("return_samples", return_samples, False),
+            ("quantiles", quantiles, None),
+        ):
+            if value != none:
+                raise BayesdropError(
+                    f"`{name}` needs samples, and moments have none. Expected "
+                    f"{name}={none!r} or method='sampling'. Received: "
+                    f"{name}={value!r}, method={method.name!r}"
+                )
+    if (
+        isinstance(method, Sampled)
+        and method.stops_early
+        and request.return_samples
+    ):
+        path = request.samples_path
+        kept = True if path is None else repr(str(path))
+        raise BayesdropError(
+            "`return_samples` needs as many samples for every row, and with a "
+            "tolerance rows differ. Expected return_samples=False, or a method "
+            "without tolerance (`quantiles` works with both). Received: "
+            f"return_samples={kept}, tolerance={method.tolerance}, "
+            f"absolute_tolerance={method.absolute_tolerance}"
+        )
+    return request

@@ -12,11 +12,11 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.choice import get_choice
 from keras_bayesdrop._core.files import replacing_folder
-from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_levels
-from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop._core.version import __version__
@@ -25,8 +25,10 @@ from keras_bayesdrop.errors import WriteError
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.plan import complete
-from keras_bayesdrop.prediction.detection import TASKS
+from keras_bayesdrop.prediction.api import OLD_KEYWORDS
+from keras_bayesdrop.prediction.detection import check_heads
 from keras_bayesdrop.prediction.detection import resolve_heads
+from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.prediction.model_checks import unwrap
@@ -40,25 +42,23 @@ from keras_bayesdrop.serving.names import prefixes_of
 from keras_bayesdrop.serving.program import Program
 from keras_bayesdrop.serving.quantities import QUANTITIES
 from keras_bayesdrop.serving.quantities import is_defined
-from keras_bayesdrop.views import MASKS
 
 # Operations that call back into Python, which is not there when serving.
 _PYTHON_OPERATIONS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 
+@refuse_old_keywords(OLD_KEYWORDS)
 def export_uncertainty(
     model: keras.Model,
     path: str | os.PathLike[str],
     num_samples: int = 50,
     *,
     outputs: Sequence[str] = ("mean", "std"),
-    masks: str = "shared",
     seed: int = 0,
-    task: Any = "auto",
-    from_logits: bool | None = None,
-    quantiles: Sequence[float] | None = None,
+    method: str | Sampling = "sampling",
+    head: Any = "auto",
     layers: LayerSelection = None,
-    noise_precision: float | None = None,
+    quantiles: Sequence[float] | None = None,
     batch_size: int | None = None,
     input_signature: Any = None,
     overwrite: bool = False,
@@ -96,16 +96,14 @@ def export_uncertainty(
             `"predictive_entropy"` (or `"entropy"`), `"expected_entropy"`,
             `"mutual_information"`, `"variation_ratio"`. Outputs of the model
             for which one is not defined do not have it.
-        masks: `"shared"` or `"independent"`, as in
-            `predict_with_uncertainty`.
         seed: Any integer, the seed of `serving_default`.
-        task: As in `predict_with_uncertainty`.
-        from_logits: As in `predict_with_uncertainty`.
+        method: `"sampling"` or `Sampling(masks=...)`, without a tolerance.
+            The engine is always the reference.
+        head: As in `predict_with_uncertainty`; the noise precision of a
+            `Regression` is in `"aleatoric"` and `"total"`.
+        layers: Which noise sites are active, see `predict_with_uncertainty`.
         quantiles: Levels in `[0, 1]`; adds the output `quantiles`,
             `[rows, levels, ...]`. It keeps all samples of a request in memory.
-        layers: Which noise sites are active, see `predict_with_uncertainty`.
-        noise_precision: Precision `tau` of the observation noise of a
-            regression, for `"aleatoric"` and `"total"`.
         batch_size: Rows times samples that go through the model at once, the
             bound on memory; a request with more rows takes one sample at a
             time. By default chosen by the size of the model.
@@ -132,34 +130,28 @@ def export_uncertainty(
     num_samples = check_num_samples(num_samples)
     wanted = _check_outputs(outputs)
     levels = check_levels(quantiles, "quantiles") or ()
-    shared = check_choice(masks, "masks", MASKS) == "shared"
+    method = _check_method(method)
+    check_heads(head)
     key = seed_to_key(check_int(seed, "seed"))
     if batch_size is not None:
         check_positive_int(batch_size, "batch_size")
-    if noise_precision is not None:
-        noise_precision = check_positive(noise_precision, "noise_precision")
-    for leaf in keras.tree.flatten(task):
-        check_choice(leaf, "task", TASKS)
     model, layers = unwrap(model, layers)
     inputs = inputs_of(model, input_signature)
     surveyed = complete(model, inputs.example(), None, layers)
     check_noise(model, surveyed, layers)
     plan = build_plan(model, layers, inputs.example(), surveyed)
     plan.require_folding()
-    heads = resolve_heads(
-        model, len(plan.outputs), task, from_logits, plan.pack
-    )
+    heads = resolve_heads(model, len(plan.outputs), head, plan.pack)
     _check_defined(wanted, [head.task for head in heads])
     program = Program(
         plan,
         heads,
         prefixes_of(model, plan),
         num_samples,
-        shared,
+        method.shared,
         rows_per_batch(plan, batch_size),
         wanted,
         levels,
-        noise_precision,
     )
     signatures = _signatures(program, inputs, key)
     _check_portable(model, signatures.values())
@@ -169,12 +161,14 @@ def export_uncertainty(
         "made_by": f"keras_bayesdrop {__version__}",
         "model": model.name,
         "num_samples": num_samples,
-        "masks": masks,
+        "masks": method.masks,
         "seed": seed,
         "outputs": sorted(signatures["serving_default"].structured_outputs),
         "tasks": [head.task for head in heads],
         "quantiles": levels,
-        "noise_precision": noise_precision,
+        "noise_precision": [
+            getattr(head, "noise_precision", None) for head in heads
+        ],
     }
     with replacing_folder(target) as folder:
         try:
@@ -217,6 +211,18 @@ def _signatures(program: Program, inputs: Inputs, key: int) -> dict[str, Any]:
     }
 
 
+def _check_method(method: Any) -> Sampling:
+    """Returns the method of an export: sampling with a fixed number."""
+    method = get_choice(method, "method", (Sampling,))
+    if method.stops_early or method.engine == "fused":
+        raise BayesdropError(
+            "An export draws the same number of samples for every row, in "
+            "plain TensorFlow. Expected Sampling(masks=...) without a "
+            f"tolerance, and engine='auto' or 'reference'. Received: {method}"
+        )
+    return method
+
+
 def _check_outputs(outputs: Any) -> tuple[str, ...]:
     expected = f"a sequence of names out of {', '.join(map(repr, QUANTITIES))}"
     if isinstance(outputs, str) or not isinstance(outputs, Iterable):
@@ -232,8 +238,8 @@ def _check_defined(names: Sequence[str], tasks: Sequence[str]) -> None:
         if not any(is_defined(name, task) for task in tasks):
             raise BayesdropError(
                 f"`{name}` is not defined for any output of the model. "
-                "Expected an output of probabilities: task='classification' "
-                f"or 'binary'. Received: {list(tasks)}"
+                "Expected an output of probabilities: "
+                f"head='classification' or 'binary'. Received: {list(tasks)}"
             )
 
 

@@ -16,9 +16,11 @@ import tensorflow as tf
 
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.plan import Plan
-from keras_bayesdrop.prediction.detection import Head
+from keras_bayesdrop.prediction.outputs import probabilities
 from keras_bayesdrop.prediction.sampling import accumulate
+from keras_bayesdrop.prediction.sampling.block import Block
 from keras_bayesdrop.prediction.sampling.programs import Sampler
+from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 from keras_bayesdrop.serving.quantities import QUANTITIES
 from keras_bayesdrop.serving.quantities import is_defined
@@ -39,7 +41,6 @@ class Program:
         entries: Rows times samples that may be in memory.
         quantities: Names of what to compute.
         levels: Of quantiles; empty for none.
-        noise_precision: Of a regression, or `None`.
     """
 
     plan: Plan
@@ -50,7 +51,6 @@ class Program:
     entries: int
     quantities: Sequence[str]
     levels: Sequence[float]
-    noise_precision: float | None
 
     def trace(
         self, inputs: Any, key: tf.Tensor, first_row: tf.Tensor
@@ -81,13 +81,15 @@ class Program:
                 cut,
                 1,
                 key,
-                tf.cast(first, tf.int64),
-                tf.minimum(size, last - first),
-                first_row,
-                num_rows,
+                Block(
+                    tf.cast(first, tf.int64),
+                    tf.minimum(size, last - first),
+                    first_row,
+                    num_rows,
+                ),
             )
             return [
-                head.probabilities(output)
+                probabilities(head, output)
                 for head, output in zip(self.heads, outputs, strict=True)
             ]
 
@@ -169,7 +171,7 @@ class Program:
                 states[number],
                 head.task,
                 self.num_samples,
-                self.noise_precision,
+                getattr(head, "noise_precision", None),
             )
             for name in self.quantities:
                 if is_defined(name, head.task):

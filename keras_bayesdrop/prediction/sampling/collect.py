@@ -12,10 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop.prediction import input_data
-from keras_bayesdrop.prediction.detection import Head
+from keras_bayesdrop.prediction.outputs import probabilities
 from keras_bayesdrop.prediction.sampling import accumulate
 from keras_bayesdrop.prediction.sampling.sketch import CAPACITY
 from keras_bayesdrop.prediction.sampling.sketch import QuantileSketch
+from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.quantiles import quantiles_of
 
 # Of the sketches of a step, at least. Above the values that they hold, they
@@ -150,7 +151,7 @@ class Collector:
 
     def add(self, outputs: tf.Tensor) -> None:
         """Takes a block [rows, samples, ...]."""
-        values = self.head.probabilities(outputs)
+        values = probabilities(self.head, outputs)
         drawn = 0
         if self.state is None:
             self.state = accumulate.start(values, self.head.task)

@@ -51,7 +51,10 @@ def why_rows_mix(
 
 
 def _first_row(
-    drawer: Drawer, geometry: Callable[[int], Geometry], watch: bool, inputs: Any
+    drawer: Drawer,
+    geometry: Callable[[int], Geometry],
+    watch: bool,
+    inputs: Any,
 ) -> list[tf.Tensor]:
     """Predicts a few rows; returns what belongs to the first of them.
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core.warn import warn_user
@@ -31,13 +30,12 @@ from keras_bayesdrop.prediction.methods.base import Job
 from keras_bayesdrop.prediction.methods.base import Run
 from keras_bayesdrop.prediction.methods.base import Totals
 from keras_bayesdrop.prediction.methods.sampling import Sampled
-from keras_bayesdrop.prediction.sampling.block import sample_ranges
 from keras_bayesdrop.prediction.sampling.collect import Collected
 from keras_bayesdrop.prediction.sampling.collect import join
-from keras_bayesdrop.prediction.sampling.collect import join_passes
 from keras_bayesdrop.prediction.sampling.drawer import Drawer
 from keras_bayesdrop.prediction.sampling.geometry import Geometry
 from keras_bayesdrop.prediction.sampling.geometry import choose_geometry
+from keras_bayesdrop.prediction.sampling.passes import Passes
 from keras_bayesdrop.prediction.sampling.readout import Readout
 from keras_bayesdrop.prediction.sampling.readout import SampleReadout
 from keras_bayesdrop.prediction.sampling.result import engine_steps
@@ -45,8 +43,6 @@ from keras_bayesdrop.prediction.sampling.result import predictives
 from keras_bayesdrop.prediction.sampling.row_mixing import why_rows_mix
 from keras_bayesdrop.prediction.sampling.tiles import Tile
 from keras_bayesdrop.prediction.sampling.tiles import tile_of
-from keras_bayesdrop.prediction.sampling.tiles import tiles_of
-from keras_bayesdrop.prediction.sampling.tolerance import checkpoints
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 from keras_bayesdrop.random.philox import count_rows_with_counters
 from keras_bayesdrop.random.philox import seed_to_key
@@ -261,11 +257,19 @@ class SamplingRun(Run):
         inputs = self.plan.flatten(batch.inputs)
         cut = self._drawer.prefix(inputs, batch.num_rows)
         whole = Tile(cut, batch.first_row, batch.num_rows)
+        passes = Passes(
+            self._drawer,
+            self._readout,
+            self._geometry,
+            len(self._job.heads),
+            self._rule,
+            self._share_samples,
+        )
         parts: list[list[Collected]] = [[] for _ in self._job.heads]
         for begin in range(0, batch.num_rows, geometry.tile_rows):
             end = min(begin + geometry.tile_rows, batch.num_rows)
             tile = tile_of(self.plan, whole, begin, end)
-            outputs = self._sample(tile, geometry, step)
+            outputs = passes.sample(tile, geometry, step)
             for part, collected in zip(parts, outputs, strict=True):
                 part.append(collected)
         joined = [join(part) for part in parts]
@@ -275,106 +279,6 @@ class SamplingRun(Run):
                 some = batch.num_rows
             self._constant_rows = tile_of(self.plan, whole, 0, some)
         return joined
-
-    def _sample(
-        self, tile: Tile, geometry: Geometry, step: Callable[[], None]
-    ) -> list[Collected]:
-        """Draws the samples of a tile.
-
-        Quantiles of more outputs than there is memory for are made in passes
-        over the same samples: masks are counters.
-        """
-        stops: list[Any] = []
-        passes = [self._pass(tile, geometry, step, 0, stops)]
-        count = max(each.passes for each in passes[0])
-        if count > 1:
-            self._readout.warn_of_passes(count)
-        for number in range(1, count):
-            passes.append(self._pass(tile, geometry, step, number, stops))
-        return [join_passes(each) for each in zip(*passes, strict=True)]
-
-    def _pass(
-        self,
-        tile: Tile,
-        geometry: Geometry,
-        step: Callable[[], None],
-        number: int,
-        stops: list[Any],
-    ) -> list[Collected]:
-        """Draws the samples of a tile once.
-
-        Args:
-            tile: The rows.
-            geometry: Rows and samples of a step.
-            step: Is called after each step.
-            number: Number of the pass. The first one decides when rows stop.
-            stops: Which rows stop at each checkpoint, added by the first pass
-                and read by the others.
-        """
-        collectors = [
-            self._readout.collector(output, tile.first_row, number)
-            for output in range(len(self._collected))
-        ]
-        parts: list[list[Collected]] = [[] for _ in collectors]
-        rows = np.arange(tile.num_rows)
-        stopped = []
-        drawn = 0
-        for index, until in enumerate(
-            checkpoints(self._request.num_samples, self._rule is not None)
-        ):
-            tiles, places = tiles_of(
-                self.plan, tile, rows, self._choices.shared
-            )
-            if len(rows) < tile.num_rows:
-                # Fewer rows: more samples of each fit.
-                geometry = self._geometry(max(t.num_rows for t in tiles))
-            for samples in sample_ranges(drawn, until, geometry.samples):
-                outputs = self._drawer.draw(
-                    tiles,
-                    places,
-                    geometry.num_blocks,
-                    samples,
-                    self._share_samples,
-                )
-                readings = self._readout.read(outputs)
-                for collector, reading in zip(
-                    collectors, readings, strict=True
-                ):
-                    collector.add(reading)
-                step()
-            drawn = until
-            if not number:
-                stops.append(self._stopping(collectors, drawn, len(rows)))
-            done = stops[index]
-            if not done.any():
-                continue
-            leave, stay = np.flatnonzero(done), np.flatnonzero(~done)
-            stopped.append(rows[leave])
-            numbers = tile.first_row + rows[leave]
-            for part, collector in zip(parts, collectors, strict=True):
-                leaving = collector.take(leave) if len(stay) else collector
-                part.append(leaving.finish(_output_rows(numbers, leaving)))
-            if not len(stay):
-                break
-            collectors = [collector.take(stay) for collector in collectors]
-            rows = rows[stay]
-        order = None
-        if len(stopped) > 1:
-            order = np.argsort(np.concatenate(stopped))
-        return [join(part, order) for part in parts]
-
-    def _stopping(
-        self, collectors: Sequence[Any], drawn: int, num_rows: int
-    ) -> Any:
-        """Returns, per row, whether it has samples enough in all outputs."""
-        done = np.ones(num_rows, bool)
-        if self._rule is None or drawn == self._request.num_samples:
-            return done
-        for collector in collectors:
-            done &= self._rule.met(
-                collector.moments(), drawn, collector.head
-            )
-        return done
 
     def result(self, totals: Totals) -> Any:
         """Returns the `Predictive` of each output, in the model's structure."""
@@ -418,17 +322,6 @@ class SamplingRun(Run):
 def _varies(collected: Sequence[Collected]) -> bool:
     """Returns whether samples of some row differ from each other."""
     return any(each.moments.variance.any() for each in collected)
-
-
-def _output_rows(rows: Any, collector: Any) -> Any:
-    """Returns the row in `x` of each row of an output.
-
-    An output may have several rows for one of `x`, or some for all of them.
-    """
-    count = int(collector.state[1].shape[0])
-    if count == len(rows):
-        return rows
-    return rows[np.arange(count) * len(rows) // count]
 
 
 def _numbered_rows(plan: Plan) -> int:

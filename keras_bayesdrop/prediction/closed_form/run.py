@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A prediction by moments under way: one pass, no samples."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bayesdrop._core import private_keras
+from keras_bayesdrop.errors import PlanError
+from keras_bayesdrop.graph.cache import found_out
+from keras_bayesdrop.graph.cache import programs
+from keras_bayesdrop.graph.read import Graph
+from keras_bayesdrop.moments.propagate import propagate
+from keras_bayesdrop.moments.propagate import rules_of
+from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction.closed_form.limits import case_rows
+from keras_bayesdrop.prediction.closed_form.limits import covariance_rows
+from keras_bayesdrop.prediction.closed_form.outputs import head_key
+from keras_bayesdrop.prediction.closed_form.outputs import read_output
+from keras_bayesdrop.prediction.closed_form.outputs import with_probabilities
+from keras_bayesdrop.prediction.input_data import Batch
+from keras_bayesdrop.prediction.methods.base import Job
+from keras_bayesdrop.prediction.methods.base import Run
+from keras_bayesdrop.prediction.methods.base import Totals
+from keras_bayesdrop.prediction.row_check import rows_mix
+from keras_bayesdrop.predictive import EngineStep
+from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive import Stats
+
+
+class MomentsRun(Run):
+    """A prediction by moments.
+
+    Args:
+        job: The prediction.
+        graph: The graph of its model.
+        full: Whether to carry covariances between units.
+    """
+
+    def __init__(self, job: Job, graph: Graph, full: bool) -> None:
+        self.plan = job.plan
+        self._job = job
+        self._graph = graph
+        self._full = full
+        # Arrays of mean, variance and mean entropy, per output and step.
+        self._parts: list[list[tuple[Any, ...]]] = [[] for _ in job.heads]
+        self._resolved = with_probabilities(graph, job.heads)
+        self._case_rows = case_rows(self._resolved, job.plan.chosen, full)
+
+    def check_rows(self, inputs: Any) -> None:
+        """Raises if rows influence each other: moments take them apart."""
+
+        def first_row(rows: Any) -> list[tf.Tensor]:
+            flat = self.plan.flatten(rows)
+            return [
+                part[:1]
+                for output in self._program(flat)(*flat)
+                for part in output
+                if part is not None
+            ]
+
+        model = self._job.model
+        key = ("rows mix", self.plan.signature, "moments", self._full)
+        if found_out(model, key, lambda: rows_mix(first_row, inputs)):
+            raise PlanError(
+                f"Rows of model `{model.name}` depend on the rest of their "
+                "batch, which moments do not know. Expected rows that do not "
+                "influence each other, or method='sampling'. Received: an "
+                "output that changes with other rows"
+            )
+
+    def _rows_at_once(self, num_rows: int) -> int:
+        """Returns how many rows to take, if memory allows so many."""
+        num_rows = min(num_rows, self._case_rows)
+        if not self._full:
+            return num_rows
+        return min(num_rows, covariance_rows(self._graph, self._graph.nodes))
+
+    def steps(self, num_rows: int) -> int:
+        """Returns how many steps a batch takes."""
+        return -(-num_rows // self._rows_at_once(num_rows))
+
+    def add(self, batch: Batch, step: Callable[[], None]) -> list[Any]:
+        """Predicts a batch of rows."""
+        inputs = self.plan.flatten(batch.inputs)
+        size = self._rows_at_once(batch.num_rows)
+        means: list[list[Any]] = [[] for _ in self._parts]
+        for begin in range(0, batch.num_rows, size):
+            rows = inputs
+            if size < batch.num_rows:
+                rows = [x[begin : begin + size] for x in inputs]
+            outputs = self._program(rows)(*rows)
+            for number, output in enumerate(outputs):
+                arrays = tuple(None if x is None else x.numpy() for x in output)
+                first = batch.first_row + begin
+                input_data.check_finite(arrays[0], "the outputs", first)
+                input_data.check_finite(arrays[1], input_data.SPREAD, first)
+                self._parts[number].append(arrays)
+                means[number].append(arrays[0])
+            step()
+        return [np.concatenate(each) for each in means]
+
+    def _program(self, inputs: list[tf.Tensor]) -> Any:
+        """Returns the compiled pass for inputs like these."""
+        heads, full = self._job.heads, self._full
+        graph, chosen = self._resolved, self.plan.chosen
+        key = (
+            "moments",
+            self.plan.signature,
+            rules_of(self._graph),
+            full,
+            tuple(map(head_key, heads)),
+            tuple((tuple(x.shape[1:]), x.dtype) for x in inputs),
+        )
+
+        def run(*tensors: tf.Tensor) -> list[tuple[Any, ...]]:
+            with keras.StatelessScope():
+                outputs = propagate(graph, chosen, tensors, full)
+            return [
+                read_output(head, moments, logits=False)
+                for head, moments in zip(heads, outputs, strict=True)
+            ]
+
+        def compile_pass() -> Any:
+            specs = [
+                private_keras.spec([None, *x.shape[1:]], x.dtype)
+                for x in inputs
+            ]
+            return tf.function(run, autograph=False).get_concrete_function(
+                *specs
+            )
+
+        return programs.get(self._job.model, key, compile_pass)
+
+    def result(self, totals: Totals) -> Any:
+        """Returns the `Predictive` of each output, in the model's structure."""
+        reason = "moments, full covariance" if self._full else "moments"
+        stats = Stats(
+            num_samples=0,
+            num_rows=totals.num_rows,
+            seed=self._job.request.seed,
+            masks="independent",
+            method="moments",
+            engine=tuple(
+                EngineStep(name=node.path, engine="moments", reason=reason)
+                for node in self._graph.nodes
+            ),
+            seconds=totals.seconds,
+            samples_per_second=0.0,
+            batch_size=totals.largest_batch,
+        )
+        return self.plan.pack(
+            [
+                _predictive(head, parts, stats)
+                for head, parts in zip(
+                    self._job.heads, self._parts, strict=True
+                )
+            ]
+        )
+
+
+def _predictive(head: Any, parts: list[Any], stats: Stats) -> Predictive:
+    mean, variance, entropy = (
+        [part[field] for part in parts] for field in range(3)
+    )
+    return Predictive(
+        head=head,
+        mean=np.concatenate(mean),
+        variance=np.concatenate(variance),
+        stats=stats,
+        mean_entropy=None if entropy[0] is None else np.concatenate(entropy),
+    )
