@@ -119,11 +119,11 @@ def run_once(num_train: int, epochs: int, seed: int) -> dict[str, Any]:
         model,
         x[num_train:],
         SAMPLES,
-        masks="independent",
         seed=seed,
-        task="regression",
         return_samples=True,
         verbose=0,
+        method=kbd.Sampling(masks="independent"),
+        head="regression",
     ).samples  # [samples, rows, 2]
     means, log_variances = drawn[..., 0], drawn[..., 1]
     errors = means.mean(axis=0) - y[num_train:, 0]

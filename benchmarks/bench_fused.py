@@ -52,7 +52,12 @@ def compare(
 
     def ours(masks: str) -> Any:
         return kbd.predict_with_uncertainty(
-            model, x, samples, masks=masks, seed=0, verbose=0, engine="fused"
+            model,
+            x,
+            samples,
+            seed=0,
+            verbose=0,
+            method=kbd.Sampling(masks=masks, engine="fused"),
         )
 
     check(model, x, min(samples, 64))
@@ -81,11 +86,10 @@ def check(model: Any, x: np.ndarray, samples: int) -> None:
                 model,
                 x,
                 samples,
-                masks=masks,
                 seed=0,
                 verbose=0,
-                engine=engine,
                 return_samples=True,
+                method=kbd.Sampling(masks=masks, engine=engine),
             ).samples
             for engine in ("fused", "reference")
         )
@@ -227,7 +231,12 @@ def bench_scaling(rounds: int, quick: bool) -> dict[str, Any]:
     def ours(rows: int, samples: int, masks: str) -> Any:
         x = inputs(rows)
         return lambda: kbd.predict_with_uncertainty(
-            model, x, samples, masks=masks, seed=0, verbose=0
+            model,
+            x,
+            samples,
+            seed=0,
+            verbose=0,
+            method=kbd.Sampling(masks=masks),
         )
 
     found: dict[str, Any] = {"what": f"sizes {sizes}, the other {few}"}

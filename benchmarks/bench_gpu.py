@@ -74,11 +74,10 @@ def check(model: Any, x: np.ndarray, products: str) -> None:
                     model,
                     x,
                     16,
-                    masks=masks,
                     seed=0,
                     verbose=0,
-                    engine=engine,
                     return_samples=True,
+                    method=kbd.Sampling(masks=masks, engine=engine),
                 ).samples,
                 np.float64,
             )

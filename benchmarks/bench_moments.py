@@ -19,6 +19,8 @@ Writes `benchmarks/results/moments.json`; `moments_page.py` makes the tables of
 
 import os
 
+from tests.helpers import flat
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import argparse
@@ -64,7 +66,7 @@ UCI_SETS = ("boston", "energy", "wine", "yacht")
 def predict(model: keras.Model, x: Any, **kwargs: Any) -> Any:
     """Predicts without a progress bar, every row with masks of its own."""
     return kbd.predict_with_uncertainty(
-        model, x, verbose=0, masks="independent", seed=0, **kwargs
+        model, x, verbose=0, seed=0, **flat(masks="independent", **kwargs)
     )
 
 

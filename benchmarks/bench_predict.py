@@ -45,7 +45,12 @@ def bench_dense(rounds: int, quick: bool) -> dict[str, Any]:
 
     def ours(masks: str, engine: str = "auto") -> Any:
         return kbd.predict_with_uncertainty(
-            model, x, samples, masks=masks, seed=0, verbose=0, engine=engine
+            model,
+            x,
+            samples,
+            seed=0,
+            verbose=0,
+            method=kbd.Sampling(masks=masks, engine=engine),
         )
 
     began = time.perf_counter()

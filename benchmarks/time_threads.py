@@ -27,7 +27,12 @@ def main() -> None:
     seconds = harness.time_in_turn(
         {
             masks: lambda masks=masks: kbd.predict_with_uncertainty(
-                model, x, samples, masks=masks, seed=0, verbose=0
+                model,
+                x,
+                samples,
+                seed=0,
+                verbose=0,
+                method=kbd.Sampling(masks=masks),
             )
             for masks in ("shared", "independent")
         },

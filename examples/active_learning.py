@@ -143,10 +143,10 @@ def learn(
             model,
             x[rest],
             num_samples=SAMPLES,
-            masks="shared",
             return_samples=True,
             seed=seed + number,
             verbose=0,
+            method=keras_bayesdrop.Sampling(masks="shared"),
         )
         new = acquire(
             p,

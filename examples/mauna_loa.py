@@ -256,9 +256,11 @@ def forecast(
         record.features(years),
         num_samples=samples,
         seed=SEED,
-        noise_precision=(record.scale / NOISE_PPM) ** 2,
         return_samples=True,
         verbose=verbose,
+        head=keras_bayesdrop.Regression(
+            noise_precision=(record.scale / NOISE_PPM) ** 2
+        ),
     )
     low68, high68 = (record.to_ppm(edge) for edge in p.interval(0.68))
     low95, high95 = (record.to_ppm(edge) for edge in p.interval(0.95))

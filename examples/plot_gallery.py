@@ -94,8 +94,8 @@ def predict(
         num_samples=SAMPLES,
         seed=SEED,
         return_samples=True,
-        noise_precision=noise_precision,
         verbose=0,
+        head=keras_bayesdrop.Regression(noise_precision=noise_precision),
     )
 
 

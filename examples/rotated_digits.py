@@ -116,8 +116,8 @@ def predict(
         num_samples=SAMPLES,
         seed=SEED,
         return_samples=True,
-        task=task,
         verbose=0,
+        head=task,
     )
 
 

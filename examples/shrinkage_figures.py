@@ -139,10 +139,10 @@ def log_likelihoods(model: keras.Model, digits: Digits) -> Array:
         model,
         digits.x,
         num_samples=SAMPLES,
-        masks="independent",
         return_samples=True,
         seed=SEED,
         verbose=0,
+        method=keras_bayesdrop.Sampling(masks="independent"),
     ).samples  # [samples, digits, classes]
     likelihoods = samples[:, np.arange(len(digits.y)), digits.y]
     return np.log(likelihoods + 1e-30).T

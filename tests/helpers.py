@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from keras.src.testing import TestCase as KerasTestCase
 
+import keras_bayesdrop as kbd
+
 
 class TestCase(KerasTestCase):
     """A test with the assertions of Keras and its `run_layer_test`."""
@@ -58,3 +60,43 @@ def largest_file(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+_SAMPLED = ("masks", "tolerance", "absolute_tolerance", "engine")
+_CLOSED_FORM = ("covariance", "fallback")
+
+
+def flat(**options):
+    """Returns arguments of a prediction for choices that tests write flat.
+
+    `flat(masks="shared", task="binary", seed=0)` is `{"method":
+    Sampling(masks="shared"), "head": "binary", "seed": 0}`.
+    """
+    method = options.pop("method", "sampling")
+    sampled = {k: options.pop(k) for k in _SAMPLED if k in options}
+    closed = {k: options.pop(k) for k in _CLOSED_FORM if k in options}
+    task = options.pop("task", "auto")
+    details = {
+        name: options.pop(name)
+        for name in ("from_logits", "noise_precision")
+        if options.get(name) is not None
+    }
+    options.pop("from_logits", None)
+    options.pop("noise_precision", None)
+    if method == "sampling":
+        method = kbd.Sampling(**sampled, **closed)
+    elif method == "rao_blackwell":
+        method = kbd.RaoBlackwell(**sampled, **closed)
+    elif method == "moments":
+        if sampled and closed.get("fallback") == "sampling":
+            closed["fallback"] = kbd.Sampling(**sampled)
+        method = kbd.Moments(**closed)
+    if details:
+        heads = {
+            "auto": kbd.Regression,
+            "regression": kbd.Regression,
+            "classification": kbd.Classification,
+            "binary": kbd.Binary,
+        }
+        task = heads[task](**details)
+    return {**options, "method": method, "head": task}

@@ -16,6 +16,7 @@ from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from tests import zoo
+from tests.helpers import flat
 
 SEED = 3
 SAMPLES = 4
@@ -47,7 +48,7 @@ class Visit:
         }
         x = settings.pop("x", self.x)
         return keras.tree.flatten(
-            kbd.predict_with_uncertainty(self.model, x, **settings)
+            kbd.predict_with_uncertainty(self.model, x, **flat(**settings))
         )
 
     def close(self, actual: Any, desired: Any, slack: float = 10.0) -> None:
@@ -245,9 +246,9 @@ def test_one_input_mask_through_time(masks):
         np.ones((3, 4, 3), "float32"),
         50,
         seed=0,
-        masks=masks,
         return_samples=True,
         verbose=0,
+        method=kbd.Sampling(masks=masks),
     )
     sequences = np.moveaxis(p.samples, 2, -1).reshape(-1, 4)
     kept = sequences[:, 0] > 0
@@ -265,9 +266,9 @@ def test_one_recurrent_mask_through_time(masks):
         np.ones((3, 4, 3), "float32"),
         50,
         seed=0,
-        masks=masks,
         return_samples=True,
         verbose=0,
+        method=kbd.Sampling(masks=masks),
     )
     sequences = np.moveaxis(p.samples, 2, -1).reshape(-1, 4)
     kept = sequences[:, 1] > 1
@@ -308,7 +309,9 @@ def test_padding_has_no_influence():
         "verbose": 0,
         "layers": lambda layer: isinstance(layer, keras.layers.LSTM),
     }
-    ours = kbd.predict_with_uncertainty(model, padded, **settings).samples
+    ours = kbd.predict_with_uncertainty(
+        model, padded, **flat(**settings)
+    ).samples
     # The same network for sequences of two steps, without masks.
     unmasked = keras.Sequential(
         [
@@ -320,7 +323,9 @@ def test_padding_has_no_influence():
         ]
     )
     unmasked.set_weights(model.get_weights())
-    theirs = kbd.predict_with_uncertainty(unmasked, short, **settings).samples
+    theirs = kbd.predict_with_uncertainty(
+        unmasked, short, **flat(**settings)
+    ).samples
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     assert np.std(ours, axis=0).max() > 0
 
@@ -352,7 +357,7 @@ def fitted(look):
 
 def test_fit_does_not_notice():
     def look(model, x):
-        kbd.predict_with_uncertainty(model, x, **settings())
+        kbd.predict_with_uncertainty(model, x, **flat(**settings()))
         kbd.stochastic(model, seed=1)(x)
         kbd.deterministic(model).predict(x, verbose=0)
         kbd.sample_function(model, 0)(x)
@@ -443,7 +448,7 @@ def test_variables_that_a_layer_assigns_stay():
     x = zoo.numbers(4)
     model(x)
     assert float(counts.count) == 1.0
-    kbd.predict_with_uncertainty(model, x, **settings())
+    kbd.predict_with_uncertainty(model, x, **flat(**settings()))
     kbd.stochastic(model)(x)
     assert float(counts.count) == 1.0
     model(x)
@@ -454,7 +459,9 @@ def test_variables_that_a_layer_assigns_stay():
 
 
 def first_sample(model, x):
-    p = kbd.predict_with_uncertainty(model, x, **settings(return_samples=True))
+    p = kbd.predict_with_uncertainty(
+        model, x, **flat(**settings(return_samples=True))
+    )
     return p.samples[0]
 
 
@@ -483,7 +490,9 @@ def test_second_call_does_not_trace():
     calls = before.calls, after.calls
     for rows in (12, 1, 7):
         first_sample(model, x[:rows])
-        kbd.predict_with_uncertainty(model, x[:rows], **settings(seed=9))
+        kbd.predict_with_uncertainty(
+            model, x[:rows], **flat(**settings(seed=9))
+        )
     assert (before.calls, after.calls) == calls
 
 
@@ -570,7 +579,7 @@ def same_after_loading(model, x, folder):
         *(
             keras.tree.flatten(
                 kbd.predict_with_uncertainty(
-                    m, x, **settings(return_samples=True)
+                    m, x, **flat(**settings(return_samples=True))
                 )
             )
             for m in (model, loaded)
@@ -702,14 +711,14 @@ def test_feeds(kind, feed):
     feed = FEEDS[feed]
     for masks in ("shared", "independent"):
         want = kbd.predict_with_uncertainty(
-            model, x, **settings(masks=masks, return_samples=True)
+            model, x, **flat(**settings(masks=masks, return_samples=True))
         )
         for batch_size in (None, 1):
             got = kbd.predict_with_uncertainty(
                 model,
                 feed(x),
                 batch_size=batch_size,
-                **settings(masks=masks, return_samples=True),
+                **flat(**settings(masks=masks, return_samples=True)),
             )
             np.testing.assert_allclose(
                 got.samples, want.samples, rtol=1e-5, atol=1e-6
@@ -746,7 +755,7 @@ def test_callbacks_hear_everything():
     model, x = zoo.ZOO["functional"].build()
     diary = Diary()
     p = kbd.predict_with_uncertainty(
-        model, x, **settings(batch_size=3, callbacks=[diary])
+        model, x, **flat(**settings(batch_size=3, callbacks=[diary]))
     )
     assert diary.entries == [
         "begin", "batch 0", "done 0", "batch 1", "done 1", "end"
@@ -759,14 +768,16 @@ def test_callbacks_can_stop():
     model.predict(x, verbose=0)
     model.stop_predicting = "as it was"
     p = kbd.predict_with_uncertainty(
-        model, x, **settings(batch_size=2, callbacks=[Diary(stop_after=1)])
+        model,
+        x,
+        **flat(**settings(batch_size=2, callbacks=[Diary(stop_after=1)])),
     )
     assert p.mean.shape == (4, 3)
     assert p.stats.num_rows == 4
     assert model.stop_predicting == "as it was"
     # And the next prediction is whole again.
     p = kbd.predict_with_uncertainty(
-        model, x, **settings(batch_size=2, callbacks=[Diary()])
+        model, x, **flat(**settings(batch_size=2, callbacks=[Diary()]))
     )
     assert p.mean.shape == (5, 3)
 
@@ -774,7 +785,9 @@ def test_callbacks_can_stop():
 def test_callbacks_leave_no_attribute():
     model, x = zoo.ZOO["functional"].build()
     before = zoo.fingerprint(model)
-    kbd.predict_with_uncertainty(model, x, **settings(callbacks=[Diary()]))
+    kbd.predict_with_uncertainty(
+        model, x, **flat(**settings(callbacks=[Diary()]))
+    )
     assert zoo.fingerprint(model) == before
 
 
@@ -790,27 +803,33 @@ def test_callbacks_that_fail_leave_the_model_as_it_was(event):
     callback = Diary()
     setattr(callback, event, fail)
     with pytest.raises(RuntimeError, match="callback out of order"):
-        kbd.predict_with_uncertainty(model, x, **settings(callbacks=[callback]))
+        kbd.predict_with_uncertainty(
+            model, x, **flat(**settings(callbacks=[callback]))
+        )
     assert model.stop_predicting == "as it was"
 
 
 def test_progress_bar(capsys):
     model, x = zoo.ZOO["functional"].build()
-    kbd.predict_with_uncertainty(model, x, **settings(verbose=0))
+    kbd.predict_with_uncertainty(model, x, **flat(**settings(verbose=0)))
     assert capsys.readouterr().out == ""
     for verbose in (1, "auto"):
-        kbd.predict_with_uncertainty(model, x, **settings(verbose=verbose))
+        kbd.predict_with_uncertainty(
+            model, x, **flat(**settings(verbose=verbose))
+        )
         printed = capsys.readouterr().out
         assert "1/1" in printed
         assert "━" in printed
     kbd.predict_with_uncertainty(
         model,
         x,
-        **settings(verbose=1, batch_size=1, engine="reference"),
+        **flat(**settings(verbose=1, batch_size=1, engine="reference")),
     )
     # Five rows, eight samples, one forward pass at a time.
     assert "40/40" in capsys.readouterr().out
-    kbd.predict_with_uncertainty(model, x, **settings(verbose=1, batch_size=1))
+    kbd.predict_with_uncertainty(
+        model, x, **flat(**settings(verbose=1, batch_size=1))
+    )
     # A chain keeps no activations, so that more samples fit.
     last = re.findall(r"(\d+)/(\d+)", capsys.readouterr().out)[-1]
     assert last[0] == last[1] and 5 <= int(last[1]) <= 40
@@ -841,7 +860,9 @@ def test_another_thread_predicts_without_noise(kind):
     try:
         for masks in ("shared", "independent"):
             view(x)
-            kbd.predict_with_uncertainty(model, x, **settings(masks=masks))
+            kbd.predict_with_uncertainty(
+                model, x, **flat(**settings(masks=masks))
+            )
     finally:
         stop.set()
         thread.join()

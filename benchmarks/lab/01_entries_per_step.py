@@ -39,7 +39,12 @@ def main() -> None:
         def run() -> Any:
             geometry._AUTO_BYTES = size << 20
             return kbd.predict_with_uncertainty(
-                model, x, 50, masks=masks, seed=0, engine="reference", verbose=0
+                model,
+                x,
+                50,
+                seed=0,
+                verbose=0,
+                method=kbd.Sampling(masks=masks, engine="reference"),
             )
 
         return run

@@ -68,8 +68,8 @@ class TrainedNetwork:
             self.samples,
             seed=self.seed,
             return_samples=True,
-            noise_precision=self.tau,
             verbose=0,
+            head=kbd.Regression(noise_precision=self.tau),
         )
         return prediction
 

@@ -14,6 +14,8 @@ import os
 import pathlib
 import tempfile
 
+from tests.helpers import flat
+
 # Before TensorFlow is imported, here and in the workers.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # A worker has one core of Ray's, and TensorFlow should not take more.
@@ -48,7 +50,7 @@ class Predictor:
                 self.model,
                 block["x"][part],
                 first_row=int(rows[part[0]]),
-                **SETTINGS,
+                **flat(**SETTINGS),
             )
             for part in ranges
         ]
@@ -101,7 +103,7 @@ def main():
         ]
     )
     x = np.random.default_rng(0).normal(size=(rows, 4)).astype("float32")
-    whole = kbd.predict_with_uncertainty(model, x, **SETTINGS)
+    whole = kbd.predict_with_uncertainty(model, x, **flat(**SETTINGS))
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -11,6 +11,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.callbacks import UncertaintyMonitor
 from tests.graph.sites import own_layers
 from tests.helpers import TestCase
+from tests.helpers import flat
 
 SEED = 3
 SAMPLES = 12
@@ -37,7 +38,7 @@ def _model(outputs=1, activation=None, loss="mse", rate=0.3):
 
 def _evaluated(model, data, **kwargs):
     settings = {"num_samples": SAMPLES, "seed": SEED, **kwargs}
-    monitor = UncertaintyMonitor(data, **settings)
+    monitor = UncertaintyMonitor(data, **flat(**settings))
     monitor.set_model(model)
     return monitor.evaluate()
 
@@ -45,7 +46,13 @@ def _evaluated(model, data, **kwargs):
 def _samples(model, x, **kwargs):
     """All samples in float64, [samples, rows, outputs]."""
     p = kbd.predict_with_uncertainty(
-        model, x, SAMPLES, seed=SEED, return_samples=True, verbose=0, **kwargs
+        model,
+        x,
+        SAMPLES,
+        seed=SEED,
+        return_samples=True,
+        verbose=0,
+        **flat(**kwargs),
     )
     return keras.tree.map_structure(
         lambda part: part.samples.astype(np.float64), p
@@ -365,7 +372,7 @@ class FitTest(TestCase):
             return 0.05 if epoch < 3 else 30.0
 
         monitor = UncertaintyMonitor(
-            (x, y), SAMPLES, noise_precision=1.0, seed=SEED
+            (x, y), SAMPLES, seed=SEED, head=kbd.Regression(noise_precision=1.0)
         )
         stop = keras.callbacks.EarlyStopping(
             "val_mc_nll", mode="min", patience=2, restore_best_weights=True
@@ -442,7 +449,7 @@ class BadDataTest(TestCase):
             ("batch_size", {"batch_size": 0}),
         ):
             with self.assertRaisesRegex(ValueError, word):
-                UncertaintyMonitor(data, **kwargs)
+                UncertaintyMonitor(data, **flat(**kwargs))
 
     def test_targets_as_a_list_of_numbers(self):
         x, y = _data()

@@ -244,9 +244,8 @@ def test_explain_counts_the_steps_that_are_taken(
         files.data(rows),
         samples,
         batch_size=batch_size,
-        masks=masks,
-        engine="reference",
         verbose=0,
+        method=kbd.Sampling(masks=masks, engine="reference"),
     )
     batches = -(-rows // batch_size)
     assert last.startswith(

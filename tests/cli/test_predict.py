@@ -17,6 +17,7 @@ from keras_bayesdrop.cli import main
 from keras_bayesdrop.cli import predict as command
 from keras_bayesdrop.prediction import api as library_predict
 from tests.cli import files
+from tests.helpers import flat
 from tests.helpers import largest_file
 
 
@@ -41,7 +42,7 @@ def expected(model="model.keras", x=None, samples=20, **kwargs):
         samples,
         seed=5,
         verbose=0,
-        **kwargs,
+        **flat(**kwargs),
     )
 
 

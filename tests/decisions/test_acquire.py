@@ -106,9 +106,9 @@ def test_of_a_prediction():
         x,
         12,
         return_samples=True,
-        masks="independent",
         seed=0,
         verbose=0,
+        method=kbd.Sampling(masks="independent"),
     )
     np.testing.assert_array_equal(np.shape(acquire(apart, 4).rows), (4,))
     for method, more in (("batchbald", {}), ("epig", {"targets": apart})):

@@ -11,6 +11,7 @@ import pytest
 import keras_bayesdrop as kbd
 from tests.docs.pages import blocks_of
 from tests.helpers import TestCase
+from tests.helpers import flat
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = (ROOT / "examples" / "distributed" / "ray_data.py").read_text("utf-8")
@@ -64,7 +65,7 @@ def test_predictor_takes_rows_from_anywhere(tmp_path):
     model = small_model()
     model.save(tmp_path / "model.keras")
     x = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
-    whole = kbd.predict_with_uncertainty(model, x, **settings)
+    whole = kbd.predict_with_uncertainty(model, x, **flat(**settings))
     rows = np.array([7, 8, 9, 0, 19, 3, 4])
     found = names["Predictor"](tmp_path / "model.keras")(
         {"row": rows, "x": x[rows]}

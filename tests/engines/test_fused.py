@@ -28,6 +28,7 @@ from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from tests import zoo
+from tests.helpers import flat
 
 problem = op_library.library().problem
 needs_library = pytest.mark.skipif(bool(problem), reason=problem)
@@ -60,10 +61,9 @@ def predict(model, x, engine, num_samples=SAMPLES, **kwargs):
         model,
         x,
         num_samples,
-        engine=engine,
         return_samples=True,
         verbose=0,
-        **{"seed": 3, **kwargs},
+        **flat(engine=engine, **{"seed": 3, **kwargs}),
     )
     return keras.tree.flatten(made)
 

@@ -172,9 +172,9 @@ class SpikingDenseTest(TestCase):
             model,
             x,
             samples,
-            masks="shared" if shared else "independent",
             seed=0,
             verbose=0,
+            method=kbd.Sampling(masks="shared" if shared else "independent"),
         )
         variance = SIZE**2 * (x * (1 - x)) @ KERNEL**2
         error = np.sqrt(variance / samples)

@@ -18,6 +18,7 @@ from tests.fuzz.kinds import REFUSED
 from tests.fuzz.kinds import RIGHT
 from tests.fuzz.oracle import brute_force
 from tests.fuzz.own_layers import OwnModel
+from tests.helpers import flat
 
 SAMPLES = 3072
 BRUTE_FORCE = 8192
@@ -76,7 +77,7 @@ class _Caller:
             }
             try:
                 predicted = kbd.predict_with_uncertainty(
-                    self.case.model, self.case.x, samples, **kwargs
+                    self.case.model, self.case.x, samples, **flat(**kwargs)
                 )
             except BayesdropError as error:
                 text = f"{type(error).__name__}: {error}"

@@ -497,10 +497,9 @@ def test_whole_predictions(policy, masks):
                 x,
                 24,
                 seed=3,
-                masks=masks,
-                engine=engine,
                 return_samples=True,
                 verbose=0,
+                method=kbd.Sampling(masks=masks, engine=engine),
             ).samples,
             "float64",
         )

@@ -12,6 +12,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop import noise
 from keras_bayesdrop.layers import ADDResidual
 from keras_bayesdrop.layers import MCDropout
+from tests.helpers import flat
 from tests.random.test_rng import philox_words
 
 layers = keras.layers
@@ -65,7 +66,9 @@ def _all_depths(model, x):
 
 def _predict(model, x, num_samples=NUM_SAMPLES, **settings):
     settings = {"seed": 7, "return_samples": True, "verbose": 0, **settings}
-    return kbd.predict_with_uncertainty(model, x, num_samples, **settings)
+    return kbd.predict_with_uncertainty(
+        model, x, num_samples, **flat(**settings)
+    )
 
 
 @pytest.mark.parametrize("masks", ["shared", "independent"])

@@ -27,6 +27,7 @@ from keras_bayesdrop.layers import _dropped_kernel
 from keras_bayesdrop.regularizers import DropoutL2
 from tests.docs.pages import blocks_of
 from tests.helpers import TestCase
+from tests.helpers import flat
 from tests.prediction.replicas import one_step
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -106,7 +107,7 @@ def dense_with(kernel, **kwargs):
 def predict(model, x, **kwargs):
     settings = {"num_samples": 9, "seed": 3, "verbose": 0, **kwargs}
     return kbd.predict_with_uncertainty(
-        model, x, return_samples=True, **settings
+        model, x, return_samples=True, **flat(**settings)
     ).samples
 
 

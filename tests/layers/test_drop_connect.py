@@ -18,6 +18,7 @@ from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.layers import DropConnectConv2D
 from keras_bayesdrop.layers import DropConnectDense
 from tests.helpers import TestCase
+from tests.helpers import flat
 from tests.noise.cases import LAYER_NOISE
 from tests.noise.cases import uniforms
 from tests.random.test_rng import philox_words
@@ -39,7 +40,7 @@ def _inputs(*shape):
 def _samples(model, x, num_samples, **kwargs):
     settings = {"seed": SEED, "verbose": 0, "return_samples": True, **kwargs}
     return kbd.predict_with_uncertainty(
-        model, x, num_samples, **settings
+        model, x, num_samples, **flat(**settings)
     ).samples
 
 

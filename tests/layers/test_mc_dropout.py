@@ -205,9 +205,9 @@ class FamiliesTest(TestCase):
                 x,
                 40,
                 seed=6,
-                masks=masks,
                 return_samples=True,
                 verbose=0,
+                method=kbd.Sampling(masks=masks),
             ).samples
             u = uniforms(philox_words(6, 0, range(40), rows, 5))
             factor = np.swapaxes(reference.ppf(u), 0, 1) / scale
@@ -333,9 +333,9 @@ class FamiliesTest(TestCase):
                 x,
                 40,
                 seed=1,
-                engine=engine,
                 return_samples=True,
                 verbose=0,
+                method=kbd.Sampling(engine=engine),
             ).samples
             for engine in ("auto", "reference")
         ]
@@ -358,7 +358,12 @@ class FamiliesTest(TestCase):
         x = np.ones((3, 5), "float32")
         draws = [
             kbd.predict_with_uncertainty(
-                model, x, 9, seed=1, engine=engine, verbose=0
+                model,
+                x,
+                9,
+                seed=1,
+                verbose=0,
+                method=kbd.Sampling(engine=engine),
             )
             for engine in ("auto", "reference")
         ]

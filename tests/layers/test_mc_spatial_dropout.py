@@ -77,9 +77,9 @@ class MCSpatialDropoutTest(TestCase):
                 x,
                 2,
                 seed=1,
-                masks="independent",
                 return_samples=True,
                 verbose=0,
+                method=kbd.Sampling(masks="independent"),
             ).samples[1]
             for y in (drawn, sampled):
                 maps = np.moveaxis(y, channels, 1).reshape(6, 5, -1)

@@ -43,7 +43,12 @@ class VariationalDropoutTest(TestCase):
         x = np.ones((2, 2, 3), "float32")
         for masks in ("shared", "independent"):
             result = kbd.predict_with_uncertainty(
-                model, x, 2000, seed=1, masks=masks, verbose=0
+                model,
+                x,
+                2000,
+                seed=1,
+                verbose=0,
+                method=kbd.Sampling(masks=masks),
             )
             spread = np.broadcast_to(np.exp([-0.5, 0.25, -1.0]), (2, 2, 3))
             # 5 standard errors.

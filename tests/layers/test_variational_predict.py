@@ -12,6 +12,7 @@ from keras_bayesdrop.layers import VariationalConv2D
 from keras_bayesdrop.layers import VariationalDense
 from keras_bayesdrop.layers import VariationalDropout
 from tests.helpers import TestCase
+from tests.helpers import flat
 from tests.layers.test_variational_dense import IN
 from tests.layers.test_variational_dense import OUT
 from tests.layers.test_variational_dense import assert_moments
@@ -29,7 +30,7 @@ def samples(model, x, num_samples, **kwargs):
     """Samples [num_samples, rows, ...]."""
     arguments = {"seed": 1, "verbose": 0, **kwargs}
     return kbd.predict_with_uncertainty(
-        model, x, num_samples, return_samples=True, **arguments
+        model, x, num_samples, return_samples=True, **flat(**arguments)
     ).samples
 
 

@@ -351,7 +351,7 @@ def test_seldom_dropped_inputs(full, error, monkeypatch):
 def test_rows_are_taken_as_memory_allows(covariance, monkeypatch):
     model, x = _wide(7, 20, 0.05), _inputs(9, 7)
     expected = kbd.predict_with_uncertainty(
-        model, x, method="moments", covariance=covariance, verbose=0
+        model, x, verbose=0, method=kbd.Moments(covariance=covariance)
     )
     # 29 cases of 20 units, four times four bytes each: two rows at once.
     monkeypatch.setattr(moments, "_FULL_BYTES", 29 * 20 * 16 * 2)
@@ -362,7 +362,7 @@ def test_rows_are_taken_as_memory_allows(covariance, monkeypatch):
     )
     assert run == 2
     found = kbd.predict_with_uncertainty(
-        model, x, method="moments", covariance=covariance, verbose=0
+        model, x, verbose=0, method=kbd.Moments(covariance=covariance)
     )
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.std, expected.std, rtol=1e-4)
@@ -387,11 +387,9 @@ def test_logits_are_resolved_with_covariances():
         kbd.predict_with_uncertainty(
             model,
             x,
-            method="moments",
-            covariance="full",
-            task="classification",
-            from_logits=model is logits,
             verbose=0,
+            method=kbd.Moments(covariance="full"),
+            head=kbd.Classification(from_logits=model is logits),
         )
         for model in (logits, probabilities)
     )

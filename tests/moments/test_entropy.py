@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop.moments.entropy import mean_entropy
+from tests.helpers import flat
 
 layers = keras.layers
 
@@ -106,7 +107,7 @@ def test_mutual_information_goes_with_that_of_samples(method, last):
 
     def predict(**kwargs):
         return kbd.predict_with_uncertainty(
-            model, x.astype("float32"), seed=0, verbose=0, **kwargs
+            model, x.astype("float32"), seed=0, verbose=0, **flat(**kwargs)
         )
 
     sampled = predict(num_samples=2000, masks="independent")

@@ -7,6 +7,7 @@ import pytest
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop.moments import registry
+from tests.helpers import flat
 from tests.moments.enumeration import Masked
 from tests.moments.enumeration import enumerate_masks
 
@@ -22,7 +23,7 @@ def _predict(model, x, method="moments", samples=50, **kwargs):
     if method != "sampling":
         kwargs.setdefault("fallback", "sampling")
     return kbd.predict_with_uncertainty(
-        model, x, samples, method=method, seed=1, verbose=0, **kwargs
+        model, x, samples, seed=1, verbose=0, **flat(method=method, **kwargs)
     )
 
 

@@ -10,13 +10,14 @@ import tensorflow as tf
 import keras_bayesdrop as kbd
 from keras_bayesdrop import moments as rules
 from keras_bayesdrop.moments import registry
+from tests.helpers import flat
 
 layers = keras.layers
 
 
 def _moments(model, x, **kwargs):
     return kbd.predict_with_uncertainty(
-        model, x, method="moments", verbose=0, **kwargs
+        model, x, verbose=0, **flat(method="moments", **kwargs)
     )
 
 
@@ -75,7 +76,12 @@ def test_probabilities(last):
     model, x = _dense(last=last, units=3), _inputs(5, 30)
     found = _moments(model, x, covariance="full")
     sampled = kbd.predict_with_uncertainty(
-        model, x, 4000, seed=1, masks="independent", verbose=0
+        model,
+        x,
+        4000,
+        seed=1,
+        verbose=0,
+        method=kbd.Sampling(masks="independent"),
     )
     assert found.task == sampled.task
     # 4,000 samples: a standard error of std / 63; the rest is that sums of 30
@@ -124,7 +130,12 @@ def test_convolutional_network_is_near_sampling():
     model, x = _convolutional(), _inputs(4, 12, 12, 3)
     found = _moments(model, x)
     sampled = kbd.predict_with_uncertainty(
-        model, x, 3000, seed=1, masks="independent", verbose=0
+        model,
+        x,
+        3000,
+        seed=1,
+        verbose=0,
+        method=kbd.Sampling(masks="independent"),
     )
     np.testing.assert_allclose(
         found.mean, sampled.mean, atol=0.2 * sampled.std.max()
@@ -254,7 +265,12 @@ def test_a_rule_can_be_registered(monkeypatch):
     x = _inputs(3, 4)
     found = _moments(model, x)
     sampled = kbd.predict_with_uncertainty(
-        model, x, 20_000, seed=1, masks="independent", verbose=0
+        model,
+        x,
+        20_000,
+        seed=1,
+        verbose=0,
+        method=kbd.Sampling(masks="independent"),
     )
     np.testing.assert_allclose(
         found.mean, sampled.mean, atol=5 * sampled.mc_error.max()
@@ -301,7 +317,12 @@ def test_every_family_has_its_moments(noise):
     x = _inputs(3, 4)
     found = _moments(model, x)
     sampled = kbd.predict_with_uncertainty(
-        model, x, 20_000, seed=1, masks="independent", verbose=0
+        model,
+        x,
+        20_000,
+        seed=1,
+        verbose=0,
+        method=kbd.Sampling(masks="independent"),
     )
     np.testing.assert_allclose(
         found.mean, sampled.mean, atol=5 * sampled.mc_error.max()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import keras_bayesdrop as kbd
+from tests.helpers import flat
 from tests.moments.enumeration import Masked
 from tests.moments.enumeration import enumerate_masks
 
@@ -15,7 +16,7 @@ layers = keras.layers
 def _predict(model, x, samples=20, method="rao_blackwell", **kwargs):
     kwargs = {"seed": 1, "masks": "independent", **kwargs}
     return kbd.predict_with_uncertainty(
-        model, x, samples, method=method, verbose=0, **kwargs
+        model, x, samples, verbose=0, **flat(method=method, **kwargs)
     )
 
 

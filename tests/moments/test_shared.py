@@ -9,6 +9,7 @@ from scipy import stats
 import keras_bayesdrop as kbd
 from keras_bayesdrop.graph.survey import survey
 from keras_bayesdrop.moments import shared_noise
+from tests.helpers import flat
 from tests.moments.enumeration import Masked
 from tests.moments.enumeration import enumerate_masks
 from tests.moments.passes import moments_of
@@ -370,7 +371,7 @@ def test_the_softmax_may_be_a_layer_or_missing():
         if model is plain:
             options["from_logits"] = True
         found = kbd.predict_with_uncertainty(
-            model, x, method="moments", verbose=0, **options
+            model, x, verbose=0, **flat(method="moments", **options)
         )
         np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)
         np.testing.assert_allclose(found.std, expected.std, rtol=1e-6)
@@ -420,7 +421,12 @@ def test_a_trained_classifier_comes_near_to_sampling():
     model.compile("adam", "sparse_categorical_crossentropy")
     model.fit(x[:1400], y[:1400], epochs=15, verbose=0)
     sampled = kbd.predict_with_uncertainty(
-        model, x[1400:], 1000, masks="independent", seed=0, verbose=0
+        model,
+        x[1400:],
+        1000,
+        seed=0,
+        verbose=0,
+        method=kbd.Sampling(masks="independent"),
     )
     found = kbd.predict_with_uncertainty(
         model, x[1400:], method="moments", verbose=0

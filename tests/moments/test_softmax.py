@@ -225,7 +225,7 @@ def test_inputs_that_nobody_scaled(covariance):
     x = np.random.default_rng(0).uniform(0, 255, (40, 64)).astype("float32")
     sampled = kbd.predict_with_uncertainty(model, x, 2000, seed=0, verbose=0)
     found = kbd.predict_with_uncertainty(
-        model, x, method="moments", covariance=covariance, verbose=0
+        model, x, verbose=0, method=kbd.Moments(covariance=covariance)
     )
     assert found.std.max() <= 0.5
     pair = np.corrcoef(found.std.ravel(), sampled.std.ravel())

@@ -273,10 +273,9 @@ def test_weights_whose_noise_is_off_only_hand_on(covariance):
         kbd.predict_with_uncertainty(
             model,
             x,
-            method="moments",
-            covariance=covariance,
             verbose=0,
             layers=which,
+            method=kbd.Moments(covariance=covariance),
         )
         for model, which in zip(
             (*models, models[0]), ("d", None, None), strict=True

@@ -17,6 +17,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.noise.draws import Draws
 from tests.helpers import TestCase
+from tests.helpers import flat
 from tests.random.test_rng import philox_keep
 from tests.random.test_rng import philox_words
 
@@ -26,7 +27,9 @@ SEED = 20260729
 def _samples(model, x, num_samples, **kwargs):
     """All samples, [samples, rows, ...]."""
     settings = {"seed": SEED, "verbose": 0, "return_samples": True, **kwargs}
-    prediction = kbd.predict_with_uncertainty(model, x, num_samples, **settings)
+    prediction = kbd.predict_with_uncertainty(
+        model, x, num_samples, **flat(**settings)
+    )
     return keras.tree.map_structure(lambda p: p.samples, prediction)
 
 

@@ -19,6 +19,7 @@ from keras_bayesdrop.noise import LearnedBernoulli
 from keras_bayesdrop.noise import LearnedGaussian
 from keras_bayesdrop.noise import NoiseSource
 from keras_bayesdrop.noise import NoiseThenLayer
+from tests.helpers import flat
 from tests.random.test_rng import philox_words
 
 WORDS = philox_words(3, 1, range(16), range(5), 50)
@@ -147,7 +148,7 @@ def _network(dropout):
 def _samples(model, **kwargs):
     x = np.random.default_rng(1).normal(size=(9, 6)).astype(np.float32)
     prediction = kbd.predict_with_uncertainty(
-        model, x, 37, seed=4, return_samples=True, verbose=0, **kwargs
+        model, x, 37, seed=4, return_samples=True, verbose=0, **flat(**kwargs)
     )
     return prediction.samples
 

@@ -13,6 +13,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.noise import WeightNoiseSource
 from keras_bayesdrop.random.philox import words_to_normal
+from tests.helpers import flat
 from tests.random.test_rng import philox_words
 
 SEED = 8
@@ -60,7 +61,7 @@ class NoisyDense(keras.layers.Layer, WeightNoiseSource):
 def _samples(model, x, num_samples, **kwargs):
     settings = {"seed": SEED, "verbose": 0, "return_samples": True, **kwargs}
     return kbd.predict_with_uncertainty(
-        model, x, num_samples, **settings
+        model, x, num_samples, **flat(**settings)
     ).samples
 
 

@@ -15,6 +15,7 @@ from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from tests import zoo
 from tests.helpers import TestCase
+from tests.helpers import flat
 
 layers = keras.layers
 ops = keras.ops
@@ -101,7 +102,7 @@ class SplitTest(TestCase):
                         zoo.numbers(4),
                         2,
                         allow_hidden_noise=True,
-                        **settings,
+                        **flat(**settings),
                     )
                 counts.update(before=0, after=0)
                 with pytest.warns(kbd.BayesdropWarning, match="PyFunc"):
@@ -111,9 +112,9 @@ class SplitTest(TestCase):
                         40,
                         allow_hidden_noise=True,
                         seed=0,
-                        masks=masks,
                         batch_size=batch_size,
                         verbose=0,
+                        method=kbd.Sampling(masks=masks),
                     )
                 self.assertEqual(counts, {"before": 5, "after": 200})
 
@@ -402,9 +403,9 @@ class AwkwardTest(TestCase):
         before = zoo.fingerprint(model)
         settings = {"seed": 0, "return_samples": True, "verbose": 0}
         try:
-            p = kbd.predict_with_uncertainty(model, x, 16, **settings)
+            p = kbd.predict_with_uncertainty(model, x, 16, **flat(**settings))
             q = kbd.predict_with_uncertainty(
-                model, x, 16, batch_size=1, **settings
+                model, x, 16, batch_size=1, **flat(**settings)
             )
         except BayesdropError as error:
             self.assertRegex(str(error), "(?s)Expected.*Received")

@@ -115,9 +115,9 @@ def test_the_example_of_the_documentation():
         model,
         x,
         num_samples=10,
-        masks="independent",
         return_samples=True,
         verbose=0,
+        method=kbd.Sampling(masks="independent"),
     )
     loss = kbd.losses.GaussianNLL(noise_precision=4.0)
     logs = np.stack([loss.log_prob(y, draw) for draw in p.samples], axis=-1)

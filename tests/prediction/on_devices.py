@@ -16,6 +16,7 @@ import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop.engines import spread
+from tests.helpers import flat
 
 DEVICES = 3
 cpu = tf.config.list_physical_devices("CPU")[0]
@@ -139,9 +140,9 @@ def compare(build, x, **arguments):
         together = build()
     together.set_weights(alone.get_weights())
     arguments = {"seed": 5, "verbose": 0, **arguments}
-    one = kbd.predict_with_uncertainty(alone, x, **arguments)
+    one = kbd.predict_with_uncertainty(alone, x, **flat(**arguments))
     assert used() == []
-    many = kbd.predict_with_uncertainty(together, x, **arguments)
+    many = kbd.predict_with_uncertainty(together, x, **flat(**arguments))
     kinds = used()
     stats = keras.tree.flatten(many)[0].stats
     return {
@@ -161,7 +162,12 @@ def local_variables():
     for number, copy in enumerate(STRATEGY.experimental_local_results(kernel)):
         copy.assign([[float(number + 1)]])
     p = kbd.predict_with_uncertainty(
-        model, np.ones((6, 1)), 4096, seed=0, verbose=0, engine="reference"
+        model,
+        np.ones((6, 1)),
+        4096,
+        seed=0,
+        verbose=0,
+        method=kbd.Sampling(engine="reference"),
     )
     return np.round(p.mean[:, 0]).tolist()
 

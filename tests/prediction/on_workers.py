@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
+from tests.helpers import flat
 
 ROWS = 9
 X = np.random.default_rng(0).normal(size=(ROWS, 4)).astype("float32")
@@ -58,7 +59,7 @@ def build(scope=None):
 
 def predict(model, **arguments):
     return kbd.predict_with_uncertainty(
-        model, X, **{"seed": 7, "verbose": 0, **arguments}
+        model, X, **flat(**{"seed": 7, "verbose": 0, **arguments})
     )
 
 
@@ -71,7 +72,7 @@ def arrays(prediction):
 def message(*arguments, **keywords):
     """Returns what a prediction that fails says."""
     try:
-        kbd.predict_with_uncertainty(*arguments, verbose=0, **keywords)
+        kbd.predict_with_uncertainty(*arguments, verbose=0, **flat(**keywords))
     except kbd.BayesdropError as error:
         return f"{type(error).__name__}: {error}"
     return "no error"

@@ -19,6 +19,7 @@ from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.prediction.sampling import tolerance
 from tests import zoo
 from tests.helpers import TestCase
+from tests.helpers import flat
 
 layers = keras.layers
 
@@ -29,7 +30,9 @@ TASKS = {"regression": None, "classification": "softmax", "binary": "sigmoid"}
 
 def _predict(model, x, num_samples=CAP, **kwargs):
     settings = {"seed": SEED, "verbose": 0, **kwargs}
-    return kbd.predict_with_uncertainty(model, x, num_samples, **settings)
+    return kbd.predict_with_uncertainty(
+        model, x, num_samples, **flat(**settings)
+    )
 
 
 def _model(task="regression", outputs=3):

@@ -10,6 +10,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop import errors
 from keras_bayesdrop._core.observer import current_observer
 from tests import zoo
+from tests.helpers import flat
 
 layers = keras.layers
 
@@ -120,7 +121,7 @@ def test_arguments(model, argument, value, capsys):
     arguments = {"num_samples": 4, "verbose": 0, argument: value}
     refuse(
         errors.BayesdropError,
-        lambda: kbd.predict_with_uncertainty(model, X, **arguments),
+        lambda: kbd.predict_with_uncertainty(model, X, **flat(**arguments)),
         argument,
     )
     assert model.layers[0].calls == 0
@@ -156,7 +157,7 @@ def test_too_few_samples_are_told_why_in_one_way(model, tmp_path):
 def test_smallest_tolerance_is_warned_of(model):
     with pytest.warns(errors.BayesdropWarning, match=r"= 1e\+300, or"):
         p = kbd.predict_with_uncertainty(
-            model, X, 20, tolerance=1e-150, verbose=0
+            model, X, 20, verbose=0, method=kbd.Sampling(tolerance=1e-150)
         )
     assert np.all(p.num_samples_used == 20)
 
@@ -551,7 +552,13 @@ def test_not_finite_outputs(batch_size, masks):
     refuse(
         errors.NonFiniteError,
         lambda: kbd.predict_with_uncertainty(
-            model, x, 4, seed=0, batch_size=batch_size, masks=masks, verbose=0
+            model,
+            x,
+            4,
+            seed=0,
+            batch_size=batch_size,
+            verbose=0,
+            method=kbd.Sampling(masks=masks),
         ),
         "outputs",
         "at 3",

@@ -13,6 +13,7 @@ import pytest
 import keras_bayesdrop as kbd
 from keras_bayesdrop.prediction.methods.sampling import Run
 from keras_bayesdrop.prediction.sampling import collect
+from tests.helpers import flat
 
 ROWS = 11
 LEVELS = (0.1, 0.5, 0.9)
@@ -56,7 +57,7 @@ def predict(model, x=None, **arguments):
         **arguments,
     }
     x = whole_numbers((ROWS, 6)) if x is None else x
-    return kbd.predict_with_uncertainty(model, x, **settings)
+    return kbd.predict_with_uncertainty(model, x, **flat(**settings))
 
 
 def room_for(monkeypatch, elements, num_samples=40, outputs=1):

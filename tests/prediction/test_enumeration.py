@@ -62,7 +62,12 @@ def _enumerate(model, x, rates):
 def _predicted(rates, masks, outputs=2, activation=None, seed=1):
     model = _network(rates, outputs, activation)
     prediction = kbd.predict_with_uncertainty(
-        model, _inputs(), NUM_SAMPLES, masks=masks, seed=seed, verbose=0
+        model,
+        _inputs(),
+        NUM_SAMPLES,
+        seed=seed,
+        verbose=0,
+        method=kbd.Sampling(masks=masks),
     )
     return prediction, *_enumerate(model, _inputs(), rates)
 
@@ -127,7 +132,13 @@ def test_rows_are_correlated_only_with_shared_masks(masks):
     model = _network(rates)
     x = np.repeat(_inputs()[:1], 2, axis=0)
     samples = kbd.predict_with_uncertainty(
-        model, x, 2048, masks=masks, seed=1, verbose=0, return_samples=True
+        model,
+        x,
+        2048,
+        seed=1,
+        verbose=0,
+        return_samples=True,
+        method=kbd.Sampling(masks=masks),
     ).samples
     if masks == "shared":
         np.testing.assert_allclose(samples[:, 0], samples[:, 1], rtol=1e-6)
@@ -144,7 +155,13 @@ def test_every_sample_is_one_of_the_masks_as_often_as_it_should(masks):
     model, x = _network(rates), _inputs()
     p, values = _enumerate(model, x, rates)
     samples = kbd.predict_with_uncertainty(
-        model, x, 4096, masks=masks, seed=2, verbose=0, return_samples=True
+        model,
+        x,
+        4096,
+        seed=2,
+        verbose=0,
+        return_samples=True,
+        method=kbd.Sampling(masks=masks),
     ).samples
     for row in range(len(x)):
         # Masks with everything dropped behind them look alike: join those.
@@ -266,7 +283,12 @@ def test_spatial_dropout(masks):
         ]
     )
     prediction = kbd.predict_with_uncertainty(
-        model, x, NUM_SAMPLES, masks=masks, seed=5, verbose=0
+        model,
+        x,
+        NUM_SAMPLES,
+        seed=5,
+        verbose=0,
+        method=kbd.Sampling(masks=masks),
     )
     mean = _moment(p, values)
     variance = _moment(p, (values - mean) ** 2)

@@ -14,6 +14,7 @@ import pytest
 import keras_bayesdrop as kbd
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.random.philox import count_rows_with_counters
+from tests.helpers import flat
 
 ROWS = 23
 PARTITIONS = ((0, 10, 20, 23), (0, 1, 2, 7, 23))
@@ -37,7 +38,7 @@ def network():
 def predict(model, x, first_row=0, **arguments):
     settings = {"num_samples": 20, "seed": 3, "verbose": 0, **arguments}
     return kbd.predict_with_uncertainty(
-        model, x, return_samples=True, first_row=first_row, **settings
+        model, x, return_samples=True, first_row=first_row, **flat(**settings)
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
+from tests.helpers import flat
 
 SIZES = (1e-30, 1e-25, 1.0, 1e25, 1e30)
 X = np.ones((3, 8), np.float32)
@@ -26,7 +27,7 @@ def network(size, dtype=None):
 
 def predict(model, x=X, **arguments):
     settings = {"num_samples": 40, "seed": 1, "verbose": 0, **arguments}
-    return kbd.predict_with_uncertainty(model, x, **settings)
+    return kbd.predict_with_uncertainty(model, x, **flat(**settings))
 
 
 @pytest.mark.parametrize("engine", ["auto", "reference"])
@@ -63,7 +64,9 @@ def test_rows_of_different_size_in_batches_of_their_own():
     model = network(1.0)
     x = X * np.float32([[1.0], [1e25], [1e-25]])
     rows = [
-        kbd.predict_with_uncertainty(model, x, 40, seed=1, verbose=0, **options)
+        kbd.predict_with_uncertainty(
+            model, x, 40, seed=1, verbose=0, **flat(**options)
+        )
         for options in ({}, {"batch_size": 1})
     ]
     for p in rows:

@@ -16,13 +16,16 @@ from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.prediction.sampling import accumulate
 from tests.helpers import TestCase
+from tests.helpers import flat
 
 SEED = 5
 
 
 def _predict(model, x, num_samples=20, **kwargs):
     settings = {"seed": SEED, "verbose": 0, **kwargs}
-    return kbd.predict_with_uncertainty(model, x, num_samples, **settings)
+    return kbd.predict_with_uncertainty(
+        model, x, num_samples, **flat(**settings)
+    )
 
 
 def _model(outputs=1, activation=None, rate=0.5, **dense):
@@ -652,7 +655,7 @@ class BadInputTest(TestCase):
         ):
             with self.assertRaisesRegex(ValueError, word, msg=str(kwargs)):
                 kbd.predict_with_uncertainty(
-                    model, x, **{"verbose": 0, **kwargs}
+                    model, x, **flat(**{"verbose": 0, **kwargs})
                 )
         self.assertEqual(_traces(model), 0)
 

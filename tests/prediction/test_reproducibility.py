@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from tests.helpers import TestCase
+from tests.helpers import flat
 from tests.random.test_rng import philox_keep
 
 MASKS = ("shared", "independent")
@@ -114,7 +115,7 @@ def _samples(model, x, num_samples=21, *, seed=11, **kwargs):
         seed=seed,
         return_samples=True,
         verbose=0,
-        **kwargs,
+        **flat(**kwargs),
     ).samples
 
 
@@ -208,11 +209,11 @@ def test_branches_keep_their_masks_when_loaded(tmp_path):
     loaded = keras.models.load_model(tmp_path / "model.keras")
     clone = keras.models.clone_model(model)
     options = {"seed": 4, "return_samples": True, "verbose": 0}
-    before = kbd.predict_with_uncertainty(model, x, 20, **options)
+    before = kbd.predict_with_uncertainty(model, x, 20, **flat(**options))
     masks = [before[name].samples for name in "pqr"]
     assert np.any(masks[0] != masks[1]) and np.any(masks[1] != masks[2])
     for other in (loaded, clone):
-        after = kbd.predict_with_uncertainty(other, x, 20, **options)
+        after = kbd.predict_with_uncertainty(other, x, 20, **flat(**options))
         for name in "pqr":
             np.testing.assert_array_equal(
                 before[name].samples, after[name].samples

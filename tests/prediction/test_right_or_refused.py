@@ -14,6 +14,7 @@ from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.random.philox import counter_words
 from keras_bayesdrop.random.philox import rate_to_threshold
 from tests import zoo
+from tests.helpers import flat
 
 layers = keras.layers
 ops = keras.ops
@@ -22,7 +23,7 @@ THREE_BEATS = "(?s)Expected.*Received"
 
 def predict(model, x, samples=20, **kwargs):
     settings = {"seed": 5, "return_samples": True, "verbose": 0, **kwargs}
-    return kbd.predict_with_uncertainty(model, x, samples, **settings)
+    return kbd.predict_with_uncertainty(model, x, samples, **flat(**settings))
 
 
 def quiet(model, x, samples=20, **kwargs):

@@ -11,6 +11,7 @@ import pytest
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop.prediction.sampling import kept_samples
+from tests.helpers import flat
 from tests.prediction.test_bad_input import refuse
 from tests.prediction.test_collect import two_outputs
 
@@ -37,7 +38,7 @@ def predict(model, x=X, **arguments):
         "batch_size": 4,
         **arguments,
     }
-    return kbd.predict_with_uncertainty(model, x, **settings)
+    return kbd.predict_with_uncertainty(model, x, **flat(**settings))
 
 
 def batches():

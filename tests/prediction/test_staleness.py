@@ -14,6 +14,7 @@ import pytest
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop.graph.cache import programs
+from tests.helpers import flat
 
 layers = keras.layers
 X = np.random.default_rng(0).normal(size=(5, 6)).astype("float32")
@@ -110,7 +111,7 @@ CHANGES = {
 
 def samples(model, x=X, **kwargs):
     settings = {"num_samples": 8, "seed": 1, "verbose": 0, **kwargs}
-    p = kbd.predict_with_uncertainty(model, x, **settings)
+    p = kbd.predict_with_uncertainty(model, x, **flat(**settings))
     return np.stack([p.mean, p.variance])
 
 

@@ -22,6 +22,7 @@ from keras_bayesdrop.serving.quantities import OF_CLASSES
 from keras_bayesdrop.serving.quantities import QUANTITIES
 from tests import zoo
 from tests.helpers import TestCase
+from tests.helpers import flat
 from tests.helpers import largest_file
 
 layers = keras.layers
@@ -38,12 +39,12 @@ def _predict(model, x, **kwargs):
         "engine": "reference",
         **kwargs,
     }
-    return kbd.predict_with_uncertainty(model, x, **settings)
+    return kbd.predict_with_uncertainty(model, x, **flat(**settings))
 
 
 def _export(model, path, **kwargs):
     settings = {"num_samples": T, "seed": SEED, **kwargs}
-    export_uncertainty(model, path, **settings)
+    export_uncertainty(model, path, **flat(**settings))
     return tf.saved_model.load(str(path)).signatures
 
 
@@ -296,7 +297,12 @@ class ElsewhereTest(TestCase):
         model, x = _classifier(), zoo.numbers(4)
         outputs = ("mean", "std", "entropy", "mutual_information")
         export_uncertainty(
-            model, folder, T, seed=SEED, outputs=outputs, masks="independent"
+            model,
+            folder,
+            T,
+            seed=SEED,
+            outputs=outputs,
+            method=kbd.Sampling(masks="independent"),
         )
         printed = self.run_in_new_process(
             _ELSEWHERE, folder, json.dumps(x.tolist())
@@ -504,7 +510,7 @@ keras_bayesdrop.export_uncertainty(
 
 def _refused(model, path, *words, kind=kbd.BayesdropError, **kwargs):
     with pytest.raises(kind) as caught:
-        export_uncertainty(model, path, **kwargs)
+        export_uncertainty(model, path, **flat(**kwargs))
     text = str(caught.value)
     assert 0 < text.find("Expected") < text.find("Received"), text
     for word in words:

@@ -306,11 +306,11 @@ class ExpectationTest(TestCase):
             self.model,
             x,
             20,
-            masks="independent",
             seed=0,
-            noise_precision=4.0,
             return_samples=True,
             verbose=0,
+            method=keras_bayesdrop.Sampling(masks="independent"),
+            head=keras_bayesdrop.Regression(noise_precision=4.0),
         )
         want = keras_bayesdrop.metrics.negative_log_likelihood(prediction, y)
         made = evaluate(self.model, x, y)
@@ -493,7 +493,9 @@ class FitTest(TestCase):
             model.layers[-1].bias.assign_add([10.0])
 
         monitor = keras_bayesdrop.callbacks.UncertaintyMonitor(
-            (X, Y), num_samples=4, noise_precision=2.0
+            (X, Y),
+            num_samples=4,
+            head=keras_bayesdrop.Regression(noise_precision=2.0),
         )
         history = model.fit(
             X,
@@ -758,10 +760,10 @@ class FromModelTest(TestCase):
             model,
             x,
             4,
-            masks="independent",
             seed=0,
             return_samples=True,
             verbose=0,
+            method=keras_bayesdrop.Sampling(masks="independent"),
         )
         axes = tuple(range(2, prediction.samples.ndim))
         logs = scipy.stats.norm.logpdf(1.0, prediction.samples).sum(axes)

@@ -20,6 +20,7 @@ import tensorflow as tf
 from keras.src.applications import convnext
 
 import keras_bayesdrop as kbd
+from tests.helpers import flat
 
 pytestmark = [
     # Swin passes its window mask under the name of Keras' own masks.
@@ -216,7 +217,7 @@ def predict(case: Case, num_samples: int = 50, **arguments: Any) -> Any:
         "verbose": 0,
     }
     return kbd.predict_with_uncertainty(
-        case.model, num_samples=num_samples, **{**defaults, **arguments}
+        case.model, num_samples=num_samples, **flat(**{**defaults, **arguments})
     )
 
 

@@ -14,6 +14,7 @@ from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.errors import PlanError
 from tests import zoo
 from tests.graph.sites import own_layers as own
+from tests.helpers import flat
 
 layers = keras.layers
 ops = keras.ops
@@ -35,7 +36,7 @@ def around(layer, width=4):
 
 def predict(model, x, samples=20, **kwargs):
     settings = {"seed": 5, "return_samples": True, "verbose": 0, **kwargs}
-    return kbd.predict_with_uncertainty(model, x, samples, **settings)
+    return kbd.predict_with_uncertainty(model, x, samples, **flat(**settings))
 
 
 @pytest.mark.parametrize("masks", ["shared", "independent"])

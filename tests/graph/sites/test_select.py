@@ -13,6 +13,7 @@ from keras_bayesdrop.graph.sites import select_sites
 from keras_bayesdrop.graph.survey import find_sites
 from tests import zoo
 from tests.helpers import TestCase
+from tests.helpers import flat
 
 layers = keras.layers
 
@@ -62,7 +63,7 @@ def samples(model, **kwargs):
         seed=0,
         return_samples=True,
         verbose=0,
-        **kwargs,
+        **flat(**kwargs),
     )
     return {key: p.samples for key, p in predicted.items()}
 
