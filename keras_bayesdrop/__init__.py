@@ -45,7 +45,11 @@ from keras_bayesdrop.prediction.api import (
     predict_with_uncertainty as predict_with_uncertainty,
 )
 from keras_bayesdrop.prediction.caching import clear_cache as clear_cache
+from keras_bayesdrop.predictive import Binary as Binary
+from keras_bayesdrop.predictive import Classification as Classification
 from keras_bayesdrop.predictive import Predictive as Predictive
+from keras_bayesdrop.predictive import Regression as Regression
+from keras_bayesdrop.predictive import Stats as Stats
 from keras_bayesdrop.regularizers import model_precision as model_precision
 from keras_bayesdrop.serving import export_uncertainty as export_uncertainty
 from keras_bayesdrop.sparsity import effective_depth as effective_depth

@@ -99,6 +99,10 @@ def objects():
     kernel = np.ones((3, 2), "float32")
     return [
         p,
+        p.stats,
+        kbd.Regression(noise_precision=4.0),
+        kbd.Classification(from_logits=True),
+        kbd.Binary(),
         cascade,
         cascade.predict(x),
         sampler,

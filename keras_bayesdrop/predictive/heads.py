@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heads: the meaning of one output of a model, in plain Python.
+
+A head is `"regression"`, `"classification"` or `"binary"`, or an object where
+there is more to say. A model with several outputs has a head for each.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+from typing import ClassVar
+
+from keras_bayesdrop._core.validate import check_bool
+from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import invalid
+from keras_bayesdrop.errors import BayesdropError
+
+
+@dataclass(frozen=True)
+class Head:
+    """The meaning of one output of a model; the base of all heads.
+
+    A subclass is a frozen dataclass that names its `task` and checks its
+    fields when it is made. It becomes known by a place in `HEADS`.
+
+    Attributes:
+        task: The name that stands for a head without options.
+    """
+
+    task: ClassVar[str]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this head again.
+
+        Example:
+        ```python
+        Regression(noise_precision=4.0).get_config()
+        # {'noise_precision': 4.0}
+        ```
+        """
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Head":
+        """Makes a head from what `get_config` returned."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(config, dict) or not names.issuperset(config):
+            raise invalid(
+                "config", config, f"a dict with keys among {sorted(names)}"
+            )
+        return cls(**config)
+
+
+@dataclass(frozen=True)
+class Regression(Head):
+    """An output of real numbers, observed with Gaussian noise.
+
+        y ~ N(output, 1 / noise_precision)
+
+    Args:
+        noise_precision: Positive float `tau`, the inverse variance of the
+            observation noise. `None` if it is not known.
+
+    Example:
+    ```python
+    Regression(noise_precision=4.0)  # noise of standard deviation 0.5
+    ```
+    """
+
+    task: ClassVar[str] = "regression"
+
+    noise_precision: float | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the precision."""
+        if self.noise_precision is not None:
+            tau = check_positive(self.noise_precision, "noise_precision")
+            object.__setattr__(self, "noise_precision", tau)
+
+
+@dataclass(frozen=True)
+class Classification(Head):
+    """An output of one probability per class, on its last axis.
+
+        p(y = c) = output[c],    or softmax(output)[c] of logits
+
+    Args:
+        from_logits: Bool. `True` if the output lacks its softmax. `None`
+            takes it from the model's last activation and compiled loss, and
+            stands for `False` where there is no model.
+
+    Example:
+    ```python
+    Classification(from_logits=True)
+    ```
+    """
+
+    task: ClassVar[str] = "classification"
+
+    from_logits: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Checks `from_logits`."""
+        if self.from_logits is not None:
+            check_bool(self.from_logits, "from_logits")
+
+
+@dataclass(frozen=True)
+class Binary(Head):
+    """An output whose every element is the probability of a label 1.
+
+        p(y = 1) = output,    or sigmoid(output) of logits
+
+    Args:
+        from_logits: Bool. `True` if the output lacks its sigmoid. `None`
+            takes it from the model's last activation and compiled loss, and
+            stands for `False` where there is no model.
+
+    Example:
+    ```python
+    Binary(from_logits=True)
+    ```
+    """
+
+    task: ClassVar[str] = "binary"
+
+    from_logits: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Checks `from_logits`."""
+        if self.from_logits is not None:
+            check_bool(self.from_logits, "from_logits")
+
+
+# Every kind of head, by the string that stands for it.
+HEADS: dict[str, type[Head]] = {
+    kind.task: kind for kind in (Regression, Classification, Binary)
+}
+
+
+def get(identifier: Any, name: str = "head") -> Any:
+    """Returns a head by its name, object or serialised form.
+
+    Args:
+        identifier: A `Head`; the name of a task; a dict that `serialize`
+            returned; or `None`.
+        name: Name of the argument, for the error message.
+
+    Returns:
+        The head; `None` for `None`.
+    """
+    if identifier is None or isinstance(identifier, Head):
+        return identifier
+    if isinstance(identifier, str) and identifier in HEADS:
+        return HEADS[identifier]()
+    if isinstance(identifier, dict):
+        return _deserialize(identifier)
+    tasks = ", ".join(repr(task) for task in HEADS)
+    classes = ", ".join(kind.__name__ for kind in HEADS.values())
+    raise invalid(name, identifier, f"one of {tasks}, or one of {classes}")
+
+
+def serialize(head: Head) -> dict[str, Any]:
+    """Returns a head as a plain dict, which `get` reads.
+
+    Example:
+    ```python
+    serialize(Binary(from_logits=True))
+    # {'class_name': 'Binary', 'config': {'from_logits': True}}
+    ```
+    """
+    return {"class_name": type(head).__name__, "config": head.get_config()}
+
+
+def _deserialize(values: dict[str, Any]) -> Head:
+    kinds = {kind.__name__: kind for kind in HEADS.values()}
+    kind = kinds.get(str(values.get("class_name")))
+    if kind is None or set(values) != {"class_name", "config"}:
+        raise BayesdropError(
+            "Cannot read a head from a dict. Expected the keys 'class_name' "
+            f"(one of {sorted(kinds)}) and 'config'. Received: {values!r}"
+        )
+    return kind.from_config(values["config"])
