@@ -24,6 +24,7 @@ from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.prediction.model_checks import unwrap
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.views import MASKS
 
 
@@ -183,7 +184,9 @@ class UncertaintyMonitor(keras.callbacks.Callback):
             if tau is None:
                 tau = fit_noise_precision(prediction.samples, truth)
                 result["noise_precision"] = tau
-            prediction = dataclasses.replace(prediction, noise_precision=tau)
+            prediction = dataclasses.replace(
+                prediction, head=Regression(noise_precision=tau)
+            )
             result["mc_rmse"] = metrics.root_mean_squared_error(
                 prediction, truth
             )

@@ -19,6 +19,7 @@ from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.prediction.detection import Head
 from keras_bayesdrop.prediction.sampling import accumulate
 from keras_bayesdrop.prediction.sampling.programs import Sampler
+from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 from keras_bayesdrop.serving.quantities import QUANTITIES
 from keras_bayesdrop.serving.quantities import is_defined
@@ -167,9 +168,10 @@ class Program:
         ):
             statistics = statistics_of(
                 states[number],
-                head.task,
+                Regression(self.noise_precision)
+                if head.task == "regression"
+                else head.task,
                 self.num_samples,
-                self.noise_precision,
             )
             for name in self.quantities:
                 if is_defined(name, head.task):

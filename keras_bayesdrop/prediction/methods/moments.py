@@ -39,6 +39,7 @@ from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.row_check import rows_mix
 from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.predictive import Stats
 
 COVARIANCES = ("diagonal", "full")
@@ -334,10 +335,9 @@ def _predictive(
     )
     regression = head.task == "regression"
     return Predictive(
-        task=head.task,
+        head=Regression(request.noise_precision) if regression else head.task,
         mean=np.concatenate(mean),
         variance=np.concatenate(variance),
         stats=stats,
         mean_entropy=None if regression else np.concatenate(entropy),
-        noise_precision=request.noise_precision if regression else None,
     )

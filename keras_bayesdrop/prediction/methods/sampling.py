@@ -60,8 +60,11 @@ from keras_bayesdrop.prediction.sampling.programs import sampler_for
 from keras_bayesdrop.prediction.sampling.tolerance import checkpoints
 from keras_bayesdrop.prediction.sampling.tolerance import spans
 from keras_bayesdrop.predictive import EngineStep
+from keras_bayesdrop.predictive import Head as PredictiveHead
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.predictive import Stats
+from keras_bayesdrop.predictive import heads
 from keras_bayesdrop.random.philox import count_rows_with_counters
 from keras_bayesdrop.random.philox import seed_to_key
 
@@ -687,8 +690,7 @@ class Run:
             done &= request.tolerance.met(
                 collector.moments(),
                 drawn,
-                collector.head.task,
-                request.noise_precision,
+                predictive_head(collector.head, request),
             )
         return done
 
@@ -784,6 +786,14 @@ class Run:
         )
 
 
+def predictive_head(head: Head, request: Request) -> PredictiveHead:
+    """Returns the head that a result holds."""
+    if head.task == "regression":
+        return Regression(noise_precision=request.noise_precision)
+    known: PredictiveHead = heads.get(head.task)
+    return known
+
+
 def _predictive(
     head: Head, collected: Collected, stats: Stats, request: Request
 ) -> Predictive:
@@ -795,10 +805,9 @@ def _predictive(
         )
     # An output may have several rows for one of `x`.
     stats = dataclasses.replace(stats, num_rows=len(moments.mean))
-    regression = head.task == "regression"
     adaptive = request.tolerance is not None
     return Predictive(
-        task=head.task,
+        head=predictive_head(head, request),
         mean=moments.mean,
         variance=moments.variance,
         stats=stats,
@@ -807,7 +816,6 @@ def _predictive(
         quantile_values=collected.quantiles,
         mean_entropy=moments.mean_entropy,
         vote_counts=moments.vote_counts,
-        noise_precision=request.noise_precision if regression else None,
         sampled_variance=sampled,
         num_samples_used=collected.num_samples if adaptive else None,
     )
