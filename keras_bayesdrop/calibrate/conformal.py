@@ -20,7 +20,7 @@ from keras_bayesdrop.calibrate.conformal_sets import class_scores
 from keras_bayesdrop.calibrate.conformal_sets import random_shares
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.predictive.checks import TASKS
+from keras_bayesdrop.predictive.heads import HEADS
 from keras_bayesdrop.predictive.labels import binary_labels
 from keras_bayesdrop.predictive.labels import class_labels
 from keras_bayesdrop.predictive.labels import regression_targets
@@ -104,7 +104,7 @@ def conformal(
         - [Sadinle et al., 2019](https://arxiv.org/abs/1609.00451): lac.
         - [Romano et al., 2020](https://arxiv.org/abs/2006.02544): aps.
     """
-    p = check_predictive(prediction, TASKS)
+    p = check_predictive(prediction, tuple(HEADS))
     regression = p.task == "regression"
     methods = INTERVAL_METHODS if regression else SET_METHODS
     two = p.task == "binary" and not randomize

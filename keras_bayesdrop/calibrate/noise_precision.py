@@ -47,7 +47,8 @@ def noise_precision(prediction: Predictive, y: npt.ArrayLike) -> float:
     Example:
     ```python
     tau = keras_bayesdrop.calibrate.noise_precision(p_val, y_val)
-    p_new = dataclasses.replace(p_new, noise_precision=tau)
+    head = keras_bayesdrop.Regression(noise_precision=tau)
+    p_new = dataclasses.replace(p_new, head=head)
     ```
 
     References:

@@ -27,7 +27,7 @@ from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.prediction.model_checks import unwrap
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.predictive.heads import Regression
+from keras_bayesdrop.predictive import Regression
 
 
 class UncertaintyMonitor(keras.callbacks.Callback):

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What metrics of a regression take: a `Predictive`, or plain arrays."""
 
-import math
-from statistics import NormalDist
-
 import numpy as np
 import numpy.typing as npt
 
@@ -18,7 +15,7 @@ from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import finite_numbers
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import regression_targets
-from keras_bayesdrop.predictive.mixture import mixture_quantile
+from keras_bayesdrop.predictive.select import quantities_of
 
 Intervals = Predictive | tuple[npt.ArrayLike, npt.ArrayLike]
 
@@ -102,16 +99,7 @@ def check_level(level: float, name: str = "level") -> float:
 
 def predictive_quantile(p: Predictive, q: float) -> Array:
     """Quantile of an observation, noise included, as `Predictive.interval`."""
-    if p.noise_precision is None:
-        try:
-            return p.quantile(q)
-        except MissingSamplesError:
-            pass
-    elif p.samples is not None:
-        noise = 1 / math.sqrt(p.noise_precision)
-        return mixture_quantile(p.samples, noise, q)
-    reach = NormalDist().inv_cdf(q)
-    return np.asarray(p.mean + reach * np.sqrt(p.total, dtype=np.float64))
+    return quantities_of(p.head).observation_quantile(p, q)
 
 
 def _numbers(values: npt.ArrayLike) -> Float64Array:

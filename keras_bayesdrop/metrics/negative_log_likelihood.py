@@ -8,8 +8,7 @@ from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import probabilities
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.predictive.labels import label_probabilities
-from keras_bayesdrop.predictive.labels import sum_per_row
+from keras_bayesdrop.predictive.select import quantities_of
 
 
 def negative_log_likelihood(
@@ -40,8 +39,6 @@ def negative_log_likelihood(
         logs = prediction.log_likelihood(labels)
     else:
         values, task = probabilities(prediction)
-        chosen = label_probabilities(values, labels, task)
-        with np.errstate(divide="ignore"):
-            logs = sum_per_row(np.log(chosen))
+        logs = quantities_of(task).label_log_likelihood(values, labels)
     check_some(logs)
     return float(-np.mean(logs, dtype=np.float64))

@@ -124,9 +124,8 @@ def _bands(
 ) -> dict[str, tuple[str, list[tuple[Array, Array]]]]:
     """Returns the colour and the edges of bands, by kind, outer ones first."""
     # Without the noise, an interval is one of the function.
-    kinds = {
-        "epistemic": (_EPISTEMIC, dataclasses.replace(p, noise_precision=None))
-    }
+    function = dataclasses.replace(p, head=p.head.without_noise())
+    kinds = {"epistemic": (_EPISTEMIC, function)}
     if p.noise_precision is not None:
         kinds = {"total": (_TOTAL, p), **kinds}
     return {

@@ -1,35 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the parts of a prediction fit together."""
+"""Checks that the parts of a prediction fit together."""
 
-import math
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.predictive import heads
+from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.predictive.stats import Stats
 
-TASKS = ("regression", "classification", "binary")
+if TYPE_CHECKING:
+    from keras_bayesdrop.predictive.base import Quantities
+    from keras_bayesdrop.predictive.result import Predictive
 
-# Probabilities may leave [0, 1] by the rounding of a float16 softmax.
-_PROBABILITY_SLACK = 2e-3
+# Arguments that a head has taken over, and what to write instead.
+_OLD_KEYWORDS = {
+    "task": "head='regression', head='classification' or head='binary'",
+    "noise_precision": "head=Regression(noise_precision=4.0)",
+}
 
 
-def check_task(task: str) -> None:
-    """Raises if there is no such task."""
-    if task not in TASKS:
-        raise BayesdropError(
-            f"Invalid value for argument `task`. Expected one of {TASKS}. "
-            f"Received: task={task!r}"
+def check_keywords(unknown: Iterable[str]) -> None:
+    """Raises for keywords that a `Predictive` does not take."""
+    for name in unknown:
+        if name in _OLD_KEYWORDS:
+            raise BayesdropError(
+                f"`Predictive` has no argument `{name}`. Expected "
+                f"{_OLD_KEYWORDS[name]}. Received: `{name}`"
+            )
+        raise TypeError(
+            f"`Predictive` got an unexpected keyword argument `{name}`"
         )
 
 
-def check_fields(p: Any) -> None:
-    """Checks that the parts of a prediction fit together."""
-    axes = 2 if p.task == "classification" else 1
+def check_head(head: Head | str) -> Head:
+    """Returns a head by its name or object."""
+    if head is None:
+        raise invalid("head", head, f"one of {tuple(heads.HEADS)} or a head")
+    known: Head = heads.get(head)
+    return known
+
+
+def default_stats(p: "Predictive") -> Stats:
+    """Returns what the arrays of a prediction tell about how it was made."""
+    num_rows = len(p.mean) if p.mean.ndim else 0
+    if p.samples is not None:
+        return Stats(num_samples=len(p.samples), num_rows=num_rows)
+    if p.num_samples_used is not None and p.num_samples_used.size:
+        most = int(p.num_samples_used.max())
+        return Stats(num_samples=most, num_rows=num_rows)
+    if p.vote_counts is not None or p.sampled_variance is not None:
+        raise BayesdropError(
+            "The number of samples is not known. Expected `stats` or "
+            "`samples` beside `vote_counts` or `sampled_variance`. Received: "
+            "stats=None, samples=None"
+        )
+    return Stats(num_samples=0, num_rows=num_rows, method="moments")
+
+
+def check_fields(p: "Predictive", quantities: "Quantities") -> None:
+    """Checks that the parts of a prediction fit together.
+
+    Args:
+        p: The prediction.
+        quantities: Those of its head.
+    """
+    axes = 1 + quantities.class_axes
     if p.mean.ndim < axes:
         raise BayesdropError(
             f"Invalid shape of argument `mean`. Expected at least {axes} "
-            f"axes for task={p.task!r}. Received: mean.shape={p.mean.shape}"
+            f"axes for head={p.task!r}. Received: mean.shape={p.mean.shape}"
         )
     if p.stats.sampled and p.stats.num_samples < 2:
         raise BayesdropError(
@@ -43,8 +86,20 @@ def check_fields(p: Any) -> None:
             "`quantile_values` together or neither. Received: "
             f"quantile_levels={p.quantile_levels}"
         )
+    _check_shapes(p, quantities)
+    if p.stats.num_rows != len(p.mean):
+        raise BayesdropError(
+            "Invalid value for argument `stats`. Expected "
+            f"num_rows={len(p.mean)}, the length of `mean`. Received: "
+            f"num_rows={p.stats.num_rows}"
+        )
+    _check_counts(p)
+    quantities.check(p)
+
+
+def _check_shapes(p: "Predictive", quantities: "Quantities") -> None:
     shape = p.mean.shape
-    labels = shape[:-1] if p.task == "classification" else shape
+    labels = shape[: p.mean.ndim - quantities.class_axes]
     expected = {
         "variance": shape,
         "sampled_variance": shape,
@@ -63,20 +118,9 @@ def check_fields(p: Any) -> None:
                 f"num_samples={p.stats.num_samples}. Received: "
                 f"{name}.shape={array.shape}"
             )
-    if p.stats.num_rows != len(p.mean):
-        raise BayesdropError(
-            "Invalid value for argument `stats`. Expected "
-            f"num_rows={len(p.mean)}, the length of `mean`. Received: "
-            f"num_rows={p.stats.num_rows}"
-        )
-    _check_counts(p)
-    if p.task == "regression":
-        _check_precision(p.noise_precision)
-    else:
-        _check_probabilities(p)
 
 
-def _check_counts(p: Any) -> None:
+def _check_counts(p: "Predictive") -> None:
     used, most = p.num_samples_used, p.stats.num_samples
     if used is None:
         return
@@ -91,29 +135,4 @@ def _check_counts(p: Any) -> None:
             "Invalid samples. Expected `samples` or `num_samples_used`, not "
             "both: an array of samples has as many for every row. Received: "
             f"samples.shape={p.samples.shape}"
-        )
-
-
-def _check_precision(tau: float | None) -> None:
-    if tau is not None and not 0 < tau < math.inf:
-        raise BayesdropError(
-            "Invalid value for argument `noise_precision`. Expected a "
-            "positive float, the inverse of the noise variance. Received: "
-            f"noise_precision={tau}"
-        )
-
-
-def _check_probabilities(p: Any) -> None:
-    if p.noise_precision is not None:
-        raise BayesdropError(
-            "Invalid value for argument `noise_precision`. Expected None "
-            f"for task={p.task!r}: only a regression has observation noise. "
-            f"Received: noise_precision={p.noise_precision}"
-        )
-    slack = _PROBABILITY_SLACK
-    if not np.all((p.mean >= -slack) & (p.mean <= 1 + slack)):
-        raise BayesdropError(
-            "Invalid value for argument `mean`. Expected probabilities in "
-            f"[0, 1] for task={p.task!r}. Received: values from "
-            f"{p.mean.min()} to {p.mean.max()}"
         )

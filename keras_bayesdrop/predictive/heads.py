@@ -43,6 +43,14 @@ class Head:
             for field in dataclasses.fields(self)
         }
 
+    def resolved(self) -> "Head":
+        """Returns the head of the same output with its logits resolved."""
+        return self
+
+    def without_noise(self) -> "Head":
+        """Returns the head of the function itself, not of an observation."""
+        return self
+
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Head":
         """Makes a head from what `get_config` returned."""
@@ -80,6 +88,10 @@ class Regression(Head):
             tau = check_positive(self.noise_precision, "noise_precision")
             object.__setattr__(self, "noise_precision", tau)
 
+    def without_noise(self) -> "Regression":
+        """Returns the head without observation noise."""
+        return Regression()
+
 
 @dataclass(frozen=True)
 class Classification(Head):
@@ -107,6 +119,10 @@ class Classification(Head):
         if self.from_logits is not None:
             check_bool(self.from_logits, "from_logits")
 
+    def resolved(self) -> "Classification":
+        """Returns the head of the probabilities: `from_logits=False`."""
+        return Classification(from_logits=False)
+
 
 @dataclass(frozen=True)
 class Binary(Head):
@@ -133,6 +149,10 @@ class Binary(Head):
         """Checks `from_logits`."""
         if self.from_logits is not None:
             check_bool(self.from_logits, "from_logits")
+
+    def resolved(self) -> "Binary":
+        """Returns the head of the probabilities: `from_logits=False`."""
+        return Binary(from_logits=False)
 
 
 # Every kind of head, by the string that stands for it.

@@ -73,17 +73,6 @@ def binary_labels(mean: Array, y: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     return np.asarray(labels == 1)
 
 
-def label_probabilities(
-    mean: Array, y: npt.ArrayLike, task: str
-) -> Float64Array:
-    """Mean probability of the label that was observed, one per label."""
-    p = np.clip(mean.astype(np.float64), 0.0, 1.0)
-    if task == "binary":
-        return np.where(binary_labels(p, y), p, 1.0 - p)
-    labels = class_labels(p, y)
-    return np.take_along_axis(p, labels[..., None], axis=-1)[..., 0]
-
-
 def sum_per_row(values: Float64Array) -> Float64Array:
     """Sums over all axes but the first."""
     return np.asarray(values.sum(axis=tuple(range(1, values.ndim))))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a prediction was made."""
+"""The record of how a prediction was made."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineStep:
-    """One step of the plan, who ran it, and why."""
+    """One step of the plan, the engine that ran it, and why that one."""
 
     name: str
     engine: str
@@ -15,14 +15,19 @@ class EngineStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Stats:
-    """How a prediction was made.
+    """The record of how a prediction was made.
+
+    `predict_with_uncertainty` fills all of it. For samples from elsewhere the
+    number of samples and of rows is enough; the rest is `None` where it is
+    not known.
 
     Attributes:
         num_samples: Number `T` of Monte Carlo samples; 0 if none were drawn.
-            With a tolerance the most that a row could have.
+            With a tolerance the largest number that a row can have.
         num_rows: Number of examples.
         seed: Seed of the masks: with it the prediction can be repeated.
-        masks: `"shared"` or `"independent"`.
+        masks: `"shared"` if each sample is one function of all rows, or
+            `"independent"`.
         method: `"sampling"`, `"moments"`, `"rao_blackwell"`, or the name of
             another way.
         engine: The steps of the plan, in order.
@@ -34,17 +39,25 @@ class Stats:
             larger without: the mean variance over the mean of the part that
             was sampled. `None` otherwise.
         num_replicas: Number of devices, of all workers, that shared the work.
+
+    Example:
+    ```python
+    # An ensemble of 3 networks: each sample is one function.
+    samples = np.random.default_rng(0).normal(size=(3, 20, 1))
+    stats = Stats(num_samples=3, num_rows=20, masks="shared")
+    keras_bayesdrop.Predictive.from_samples(samples, stats=stats)
+    ```
     """
 
     num_samples: int
     num_rows: int
-    seed: int
-    masks: str
-    method: str
-    engine: tuple[EngineStep, ...]
-    seconds: float
-    samples_per_second: float
-    batch_size: int
+    seed: int | None = None
+    masks: str | None = None
+    method: str = "sampling"
+    engine: tuple[EngineStep, ...] = ()
+    seconds: float | None = None
+    samples_per_second: float | None = None
+    batch_size: int | None = None
     variance_reduction: float | None = None
     num_replicas: int = 1
 

@@ -169,9 +169,10 @@ class Program:
         ):
             statistics = statistics_of(
                 states[number],
-                head.task,
+                Regression(self.noise_precision)
+                if head.task == "regression"
+                else head.task,
                 self.num_samples,
-                getattr(head, "noise_precision", None),
             )
             for name in self.quantities:
                 if is_defined(name, head.task):

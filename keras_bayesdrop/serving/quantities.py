@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `Predictive` derives from its moments, as TensorFlow.
+"""The derived quantities of `Predictive`, in TensorFlow.
 
-Each quantity is computed in float64 from rounded moments and rounded once more,
-as `Predictive` does it: `tests/serving` holds the two against each other.
+The formulas are those of `keras_bayesdrop.predictive`. Each quantity is
+computed in float64 from rounded moments and rounded once more, as in
+`Predictive`: `tests/serving` compares the two.
 """
 
 import dataclasses
@@ -14,56 +15,84 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bayesdrop.predictive import quantities
+from keras_bayesdrop.predictive.base import Quantities
+from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.predictive.quantities import Arrays
+from keras_bayesdrop.predictive.quantities import Summary
+from keras_bayesdrop.predictive.select import quantities_of as formulas_of
+
+
+class _TensorFlow:
+    """The functions that formulas need, by TensorFlow."""
+
+    log = staticmethod(tf.math.log)
+    sqrt = staticmethod(tf.sqrt)
+    maximum = staticmethod(tf.maximum)
+    clip = staticmethod(tf.clip_by_value)
+
+    def wide(self, x: Any) -> tf.Tensor:
+        return tf.cast(x, tf.float64)
+
+    def where(self, condition: Any, x: Any, y: float) -> tf.Tensor:
+        return tf.where(condition, x, tf.cast(y, x.dtype))
+
+    def sum(self, x: Any) -> tf.Tensor:
+        return tf.reduce_sum(x, axis=-1)
+
+    def max(self, x: Any) -> tf.Tensor:
+        return tf.reduce_max(x, axis=-1)
+
+    def full_like(self, x: Any, value: float) -> tf.Tensor:
+        return tf.fill(tf.shape(x), tf.cast(value, x.dtype))
+
+
+TENSORFLOW: Arrays = _TensorFlow()
+
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
     """One output of the model, reduced over all samples.
 
     Attributes:
-        task: `"regression"`, `"classification"` or `"binary"`.
-        num_samples: How many samples there were.
+        formulas: Those of the head of the output.
+        num_samples: Number of samples.
         mean: Tensor [rows, ...].
         variance: Tensor [rows, ...], unbiased, of the type of `mean`.
         std: Its root, right where that type does not hold the variance.
         entropies: For classes, the sum of the entropies, float64; or `None`.
         votes: For classes, how often each was the likeliest; or `None`.
-        noise_precision: For a regression, or `None`.
     """
 
-    task: str
+    formulas: Quantities
     num_samples: int
     mean: tf.Tensor
     variance: tf.Tensor
     std: tf.Tensor
     entropies: Any
     votes: Any
-    noise_precision: float | None
 
 
 def statistics_of(
-    state: Sequence[tf.Tensor],
-    task: str,
-    num_samples: int,
-    noise_precision: float | None,
+    state: Sequence[tf.Tensor], head: Head | str, num_samples: int
 ) -> Statistics:
-    """Reads the state that `_accumulate` leaves."""
+    """Reads the state that `prediction.sampling.accumulate` leaves."""
     _, shift, mean, m2, *sums = state
     entropies, votes = sums or (None, None)
     exact = _wide(shift) + _wide(mean)
     variance = tf.cast(m2, shift.dtype) / (num_samples - 1)
-    # As `_accumulate.finish` does it: float32 where it holds the variance.
+    # As `accumulate.finish` does it: float32 where it holds the variance.
     wide = _wide(m2) / (num_samples - 1)
     smallest = float(np.finfo(shift.dtype.as_numpy_dtype).tiny)
     held = (variance >= smallest) & (variance < math.inf)
     return Statistics(
-        task,
+        formulas_of(head),
         num_samples,
         tf.cast(exact, shift.dtype),
         variance,
         tf.where(held, tf.sqrt(variance), tf.cast(tf.sqrt(wide), shift.dtype)),
         entropies,
         votes,
-        noise_precision if task == "regression" else None,
     )
 
 
@@ -79,14 +108,14 @@ def quantiles_of(samples: tf.Tensor, levels: Sequence[float]) -> tf.Tensor:
     """
     ordered = tf.sort(samples, axis=0)
     last = tf.shape(samples)[0] - 1
-    made = []
+    quantiles = []
     for level in levels:
         place = level * tf.cast(last, tf.float64)
         below = tf.cast(tf.floor(place), tf.int32)
         share = tf.cast(place - tf.floor(place), samples.dtype)
         low, high = ordered[below], ordered[tf.minimum(below + 1, last)]
-        made.append(low + share * (high - low))
-    return tf.stack(made, axis=1)
+        quantiles.append(low + share * (high - low))
+    return tf.stack(quantiles, axis=1)
 
 
 def _mean(s: Statistics) -> tf.Tensor:
@@ -102,60 +131,46 @@ def _std(s: Statistics) -> tf.Tensor:
 
 
 def _mc_error(s: Statistics) -> tf.Tensor:
-    return _std(s) / math.sqrt(s.num_samples)
+    return _narrow(quantities.mc_error(s.std, s.num_samples, TENSORFLOW), s)
 
 
 def _aleatoric(s: Statistics) -> tf.Tensor:
-    if s.task == "regression":
-        tau = s.noise_precision
-        noise = 0.0 if tau is None else 1.0 / tau
-        return tf.fill(tf.shape(s.mean), tf.cast(noise, s.mean.dtype))
-    mean = _wide(s.mean)
-    share = (s.num_samples - 1) / s.num_samples
-    square = _wide(s.variance) * share + mean * mean
-    return tf.cast(tf.maximum(mean - square, 0.0), s.mean.dtype)
+    summary = Summary(s.mean, s.variance, s.num_samples)
+    return _narrow(s.formulas.aleatoric(summary, TENSORFLOW), s)
 
 
 def _total(s: Statistics) -> tf.Tensor:
     return s.variance + _aleatoric(s)
 
 
-def _whole_entropy(s: Statistics) -> tf.Tensor:
-    p = tf.clip_by_value(_wide(s.mean), 0.0, 1.0)
-    if s.task == "binary":
-        return -(tf.math.xlogy(p, p) + tf.math.xlogy(1.0 - p, 1.0 - p))
-    return -tf.reduce_sum(tf.math.xlogy(p, p), axis=-1)
-
-
-def _sampled_entropy(s: Statistics) -> tf.Tensor:
-    mean = s.entropies / s.num_samples
-    return _wide(tf.cast(mean, s.mean.dtype))
-
-
 def _predictive_entropy(s: Statistics) -> tf.Tensor:
-    return tf.cast(_whole_entropy(s), s.mean.dtype)
+    return _narrow(s.formulas.entropy(s.mean, TENSORFLOW), s)
 
 
 def _expected_entropy(s: Statistics) -> tf.Tensor:
-    return tf.cast(_sampled_entropy(s), s.mean.dtype)
+    return _narrow(s.entropies / s.num_samples, s)
 
 
 def _mutual_information(s: Statistics) -> tf.Tensor:
-    information = _whole_entropy(s) - _sampled_entropy(s)
-    return tf.cast(tf.maximum(information, 0.0), s.mean.dtype)
+    whole = s.formulas.entropy(s.mean, TENSORFLOW)
+    part = _wide(_expected_entropy(s))
+    return _narrow(quantities.mutual_information(whole, part, TENSORFLOW), s)
 
 
 def _variation_ratio(s: Statistics) -> tf.Tensor:
-    votes = _wide(s.votes)
-    if s.task == "binary":
-        favourite = tf.maximum(votes, s.num_samples - votes)
-    else:
-        favourite = tf.reduce_max(votes, axis=-1)
-    return tf.cast(1.0 - favourite / s.num_samples, s.mean.dtype)
+    favourite = s.formulas.favourite_votes(
+        _wide(s.votes), s.num_samples, TENSORFLOW
+    )
+    return _narrow(quantities.variation_ratio(favourite, s.num_samples), s)
 
 
 def _wide(x: Any) -> tf.Tensor:
     return tf.cast(x, tf.float64)
+
+
+def _narrow(x: tf.Tensor, s: Statistics) -> tf.Tensor:
+    """Rounds a result to the type of the mean."""
+    return tf.cast(x, s.mean.dtype)
 
 
 # By the names that `Predictive` has for them.
@@ -183,6 +198,6 @@ OF_CLASSES = (
 )
 
 
-def is_defined(quantity: str, task: str) -> bool:
-    """Whether an output of a task has a quantity."""
-    return task != "regression" or quantity not in OF_CLASSES
+def is_defined(quantity: str, head: Head | str) -> bool:
+    """Returns `True` if an output with this head has a quantity."""
+    return quantity not in OF_CLASSES or formulas_of(head).has_information

@@ -41,7 +41,7 @@ def prediction(value):
     samples = np.full((SAMPLES, ROWS, 3), value, "float32")
     samples[0] += 1
     return Predictive(
-        task="regression",
+        head="regression",
         mean=samples.mean(0),
         variance=samples.var(0, ddof=1),
         samples=samples,

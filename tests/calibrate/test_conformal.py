@@ -13,6 +13,7 @@ from keras_bayesdrop import calibrate
 from keras_bayesdrop.calibrate import conformal_sets
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
+from keras_bayesdrop.predictive import Regression
 from tests.metrics import cases
 
 REPETITIONS, CALIBRATION, TEST, LEVEL = 200, 49, 100, 0.9
@@ -143,7 +144,7 @@ def test_thresholds_by_hand():
     lower, upper = fit.intervals(p)
     np.testing.assert_allclose(upper - lower, [1, 1, 4, 2])
     # Noise counts: 3 more of variance.
-    p = dataclasses.replace(p, noise_precision=1 / 3)
+    p = dataclasses.replace(p, head=Regression(1 / 3))
     assert calibrate.conformal(p, y, 0.8).threshold == pytest.approx(
         19**-0.5 * 2
     )

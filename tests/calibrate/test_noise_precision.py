@@ -11,6 +11,7 @@ from keras_bayesdrop import metrics
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.errors import NonFiniteError
+from keras_bayesdrop.predictive import Regression
 from tests.metrics import cases
 
 
@@ -36,13 +37,13 @@ def test_maximises_the_likelihood_that_is_reported(shape):
     p, y = cases.regression(shape)
 
     def log_likelihood(tau):
-        with_noise = dataclasses.replace(p, noise_precision=tau)
+        with_noise = dataclasses.replace(p, head=Regression(tau))
         return -metrics.negative_log_likelihood(with_noise, y)
 
     tau = calibrate.noise_precision(p, y)
     assert isinstance(tau, float)
     assert tau == pytest.approx(best(log_likelihood), rel=1e-4)
-    fitted = dataclasses.replace(p, noise_precision=tau)
+    fitted = dataclasses.replace(p, head=Regression(tau))
     assert calibrate.noise_precision(fitted, y) == tau
 
 
@@ -68,7 +69,7 @@ def test_recovers_the_noise_and_repairs_the_coverage():
     tau = calibrate.noise_precision(p, y)
     assert tau == pytest.approx(4.0, rel=0.15)
     assert metrics.interval_coverage(p, y, 0.9) < 0.75
-    fitted = dataclasses.replace(p, noise_precision=tau)
+    fitted = dataclasses.replace(p, head=Regression(tau))
     # Four standard deviations of a fraction near 0.9 over 2000 rows: 0.027.
     coverage = metrics.interval_coverage(fitted, y, 0.9)
     assert coverage == pytest.approx(0.9, abs=0.027)
@@ -87,9 +88,9 @@ def test_by_moments(shape):
     assert tau == pytest.approx(best(log_likelihood), rel=1e-4)
     # It is the likelihood that a prediction by moments reports.
     nll = metrics.negative_log_likelihood
-    at = nll(dataclasses.replace(p, noise_precision=tau), y)
+    at = nll(dataclasses.replace(p, head=Regression(tau)), y)
     for factor in (0.9, 1.1):
-        other = dataclasses.replace(p, noise_precision=factor * tau)
+        other = dataclasses.replace(p, head=Regression(factor * tau))
         assert nll(other, y) > at
 
 

@@ -25,7 +25,7 @@ def predictive(task, samples, masks="shared", seed=0, **fields):
         batch_size=1,
     )
     return Predictive(
-        task=task,
+        head=task,
         mean=samples.mean(axis=0),
         variance=samples.var(axis=0, ddof=1),
         stats=stats,

@@ -10,6 +10,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.decisions import acquire
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
+from keras_bayesdrop.predictive import Regression
 from tests.decisions import cases
 
 
@@ -58,7 +59,7 @@ def test_several_labels_per_row_are_summed():
 def test_bald_of_a_regression():
     rng = np.random.default_rng(0)
     samples = rng.normal(size=(50, 6, 2)) * rng.uniform(size=(6, 2))
-    p = cases.predictive("regression", samples, noise_precision=5.0)
+    p = cases.predictive(Regression(noise_precision=5.0), samples)
     chosen = acquire(p, 6)
     # Of normal variables: I = 1/2 log((variance + noise) / noise).
     variance = samples.var(axis=0, ddof=1)

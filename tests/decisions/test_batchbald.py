@@ -10,6 +10,7 @@ import scipy.special
 
 from keras_bayesdrop.decisions import _batchbald
 from keras_bayesdrop.decisions import acquire
+from keras_bayesdrop.predictive import Regression
 from tests.decisions import cases
 
 
@@ -164,7 +165,7 @@ def test_regression_against_determinants(outputs):
     rng = np.random.default_rng(0)
     samples = rng.normal(size=(12, 9, outputs)) @ np.diag([1.0, 0.3][:outputs])
     samples = samples + samples[:, ::-1]  # Rows that belong together.
-    p = cases.predictive("regression", samples, noise_precision=3.0)
+    p = cases.predictive(Regression(noise_precision=3.0), samples)
     chosen = acquire(p, 6, "batchbald")
 
     def value(rows):

@@ -7,6 +7,7 @@ import pytest
 
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
+from keras_bayesdrop.predictive import Regression
 from tests.decisions import cases
 
 
@@ -123,7 +124,7 @@ def test_risk_of_labels_and_of_targets():
     )
     wrong = ((p.mean >= 0.5) != y).mean(axis=1)
     assert d.risk == pytest.approx(wrong[d.uncertainty <= 0.45].mean())
-    p = cases.predictive("regression", samples, noise_precision=4.0)
+    p = cases.predictive(Regression(noise_precision=4.0), samples)
     d = p.defer(budget=4, y=y)
     np.testing.assert_allclose(
         d.uncertainty, (samples.var(axis=0, ddof=1) + 0.25).mean(axis=1)

@@ -9,6 +9,7 @@ import pytest
 
 from keras_bayesdrop.decisions import _epig
 from keras_bayesdrop.decisions import acquire
+from keras_bayesdrop.predictive import Regression
 from tests.decisions import cases
 
 
@@ -52,7 +53,7 @@ def test_regression_against_determinants(block, monkeypatch):
     monkeypatch.setattr(_epig, "_BLOCK", block)
     rng = np.random.default_rng(0)
     samples = rng.normal(size=(9, 11, 2)).cumsum(axis=1)
-    everything = cases.predictive("regression", samples, noise_precision=2.0)
+    everything = cases.predictive(Regression(noise_precision=2.0), samples)
     chosen = acquire(everything[:6], 6, "epig", targets=everything[6:])
 
     def information(i, j):

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.special
 
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.predictive import Stats
 
 
@@ -40,7 +41,7 @@ def predictive(task, mean, **fields):
         batch_size=1,
     )
     return Predictive(
-        task=task,
+        head=task,
         mean=mean,
         variance=np.zeros_like(mean),
         stats=stats,
@@ -57,7 +58,7 @@ def of_samples(samples, noise_precision=None, keep=True):
         variance=samples.var(axis=0, ddof=1),
         stats=dataclasses.replace(p.stats, num_samples=len(samples)),
         samples=samples if keep else None,
-        noise_precision=noise_precision,
+        head=Regression(noise_precision=noise_precision),
     )
 
 

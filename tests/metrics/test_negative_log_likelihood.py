@@ -9,6 +9,7 @@ import sklearn.metrics
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.metrics import negative_log_likelihood
+from keras_bayesdrop.predictive import Regression
 from tests.metrics import cases
 
 
@@ -47,10 +48,9 @@ def test_of_a_regression():
     samples = rng.standard_normal((10, 6, 1))
     y = rng.standard_normal(6)
     p = cases.predictive(
-        "regression",
+        Regression(noise_precision=4.0),
         samples.mean(axis=0),
         samples=samples,
-        noise_precision=4.0,
     )
     density = scipy.stats.norm.pdf(y, samples[..., 0], 0.5).mean(axis=0)
     expected = -np.mean(np.log(density))
@@ -58,7 +58,7 @@ def test_of_a_regression():
 
 
 def test_of_a_regression_needs_samples():
-    p = cases.predictive("regression", np.ones(3), noise_precision=1.0)
+    p = cases.predictive(Regression(noise_precision=1.0), np.ones(3))
     with pytest.raises(MissingSamplesError, match="return_samples=True"):
         negative_log_likelihood(p, np.ones(3))
 

@@ -4,6 +4,7 @@
 import numpy as np
 
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.predictive import Stats
 
 
@@ -26,12 +27,11 @@ def predictive(samples, task, keep=True, masks="shared", tau=None):
     """Returns the prediction of samples [T, rows, outputs]."""
     samples = np.asarray(samples, np.float64)
     return Predictive(
-        task=task,
+        head=task if tau is None else Regression(noise_precision=tau),
         mean=samples.mean(axis=0),
         variance=samples.var(axis=0, ddof=1),
         stats=stats(samples, masks=masks),
         samples=samples if keep else None,
-        noise_precision=tau,
     )
 
 

@@ -78,7 +78,7 @@ def objects():
         np.arange(20) % 5 == 0, 1 - p.mean.argmax(-1), p.mean.argmax(-1)
     )
     line = dataclasses.replace(
-        p, task="regression", mean_entropy=None, vote_counts=None
+        p, head=kbd.Regression(), mean_entropy=None, vote_counts=None
     )
     sparse = keras.Sequential(
         [

@@ -25,6 +25,7 @@ from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.predictive import Stats
 
 SHAPES = [(7,), (7, 1), (7, 3), (2, 4, 5), (1,), (1, 1)]
@@ -57,12 +58,15 @@ def make_stats(num_samples, num_rows, **changes):
     return dataclasses.replace(stats, **changes)
 
 
-def make(task, samples, keep=True, **fields):
+def make(task, samples, keep=True, noise_precision=None, **fields):
     """A prediction from `samples`, as an engine would accumulate it."""
     samples = np.asarray(samples)
     wide = samples.astype("float64")
+    if noise_precision is not None:
+        assert task == "regression"
+        task = Regression(noise_precision=noise_precision)
     return Predictive(
-        task=task,
+        head=task,
         mean=wide.mean(axis=0).astype(samples.dtype),
         variance=wide.var(axis=0, ddof=1).astype(samples.dtype),
         samples=samples if keep else None,
@@ -129,7 +133,7 @@ def test_results_have_the_type_of_the_mean(task, dtype):
         *(p.quantile(0.3), p.quantile([0.1, 0.2]), *p.interval(0.8)),
     ]
     if task == "regression":
-        p = dataclasses.replace(p, noise_precision=2.0)
+        p = dataclasses.replace(p, head=Regression(noise_precision=2.0))
         results += [*p.interval(0.8), p.log_likelihood(np.ones((5, 3)))]
         results += [p.aleatoric, p.total]
     else:
@@ -144,7 +148,7 @@ def test_results_have_the_type_of_the_mean(task, dtype):
 def test_other_types_become_float32_and_arrays_are_not_copied():
     mean = np.ones((3, 2), "float32")
     p = Predictive(
-        task="regression",
+        head="regression",
         mean=mean,
         variance=np.ones((3, 2), "float16"),
         stats=make_stats(4, 3),
@@ -304,7 +308,7 @@ def test_interval_without_anything_is_the_normal_one():
     samples = normal((6, 2), dtype="float64")
     p = make("regression", samples, keep=False)
     std = samples.std(axis=0, ddof=1)
-    noisy = ({"noise_precision": 0.5}, std**2 + 2)
+    noisy = ({"head": Regression(noise_precision=0.5)}, std**2 + 2)
     for fields, variance in (({}, std**2), noisy):
         q = dataclasses.replace(p, **fields)
         expected = scipy.stats.norm.interval(
@@ -1030,7 +1034,7 @@ def test_is_frozen():
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"task": "ranking"}, "`task`.*Expected one of.*task='ranking'"),
+        ({"head": "ranking"}, "`head`.*Expected one of.*head='ranking'"),
         ({"mean": np.float32(1)}, r"`mean`.*at least 1 axes.*\(\)"),
         ({"mean": ["a"] * 3}, "`mean`.*numbers.*<U1"),
         ({"variance": np.ones(4)}, r"`variance`.*\(3,\).*\(4,\)"),
@@ -1044,31 +1048,33 @@ def test_is_frozen():
         ),
         ({"stats": make_stats(1, 3)}, "at least 2.*num_samples=1"),
         ({"stats": make_stats(2, 4)}, "num_rows=3.*num_rows=4"),
-        ({"noise_precision": 0.0}, "`noise_precision`.*positive.*0.0"),
-        ({"noise_precision": math.nan}, "`noise_precision`.*positive.*nan"),
-        ({"noise_precision": math.inf}, "`noise_precision`.*positive.*inf"),
-        ({"task": "binary", "noise_precision": 1.0}, "None for task='binary'"),
-        ({"task": "binary", "mean": np.full(3, 1.5)}, r"\[0, 1\].*1.5"),
-        ({"task": "binary", "mean": np.full(3, -0.5)}, r"\[0, 1\].*-0.5"),
-        ({"task": "binary", "mean": np.full(3, math.nan)}, r"\[0, 1\].*nan"),
-        ({"task": "classification"}, r"at least 2 axes.*\(3,\)"),
+        ({"head": None}, "`head`.*Expected one of.*head=None"),
+        ({"task": "binary"}, "no argument `task`.*head='binary'"),
         (
-            {"task": "binary", "mean_entropy": np.ones((3, 2))},
+            {"noise_precision": 1.0},
+            r"no argument `noise_precision`.*head=Regression\(noise_precision",
+        ),
+        ({"head": "binary", "mean": np.full(3, 1.5)}, r"\[0, 1\].*1.5"),
+        ({"head": "binary", "mean": np.full(3, -0.5)}, r"\[0, 1\].*-0.5"),
+        ({"head": "binary", "mean": np.full(3, math.nan)}, r"\[0, 1\].*nan"),
+        ({"head": "classification"}, r"at least 2 axes.*\(3,\)"),
+        (
+            {"head": "binary", "mean_entropy": np.ones((3, 2))},
             r"`mean_entropy`.*\(3,\).*\(3, 2\)",
         ),
         (
-            {"task": "binary", "vote_counts": np.ones((3, 2))},
+            {"head": "binary", "vote_counts": np.ones((3, 2))},
             r"`vote_counts`.*\(3,\).*\(3, 2\)",
         ),
         (
-            {"task": "binary", "vote_counts": ["a", "b", "c"]},
+            {"head": "binary", "vote_counts": ["a", "b", "c"]},
             "`vote_counts`.*numbers",
         ),
     ],
 )
 def test_parts_that_do_not_fit(changes, match):
     fields = {
-        "task": "regression",
+        "head": "regression",
         "mean": np.ones(3, "float32"),
         "variance": np.ones(3, "float32"),
         "stats": make_stats(2, 3),

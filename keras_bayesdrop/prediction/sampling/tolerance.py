@@ -16,7 +16,9 @@ import numpy as np
 
 from keras_bayesdrop.prediction.sampling.accumulate import Moments
 from keras_bayesdrop.predictive.heads import Head
-from keras_bayesdrop.predictive.heads import Regression
+from keras_bayesdrop.predictive.quantities import Summary
+from keras_bayesdrop.predictive.quantities import mc_error
+from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 
 
@@ -44,26 +46,21 @@ class Tolerance:
 
         Args:
             moments: What the samples so far gave.
-            num_samples: How many they are.
-            head: The head of the output.
+            num_samples: Number of samples so far.
+            head: Head of the output.
 
         Returns:
             Bool array [rows].
         """
+        mean, variance = moments.mean, moments.variance
         sampled = moments.sampled_variance
-        if sampled is None:
-            sampled = moments.variance
-        square = sampled.astype(np.float64) / num_samples
-        mean = moments.mean.astype(np.float64)
-        if isinstance(head, Regression):
-            tau = head.noise_precision
-            noise = 0.0 if tau is None else 1.0 / tau
-            total = moments.variance + noise
-        else:
-            # What `Predictive.total` is, written out.
-            total = np.maximum(mean * (1.0 - mean), 0.0) + square
+        whole = sampled is None
+        std = np.sqrt(variance if whole else sampled, dtype=np.float64)
+        summary = Summary(mean, variance, num_samples, whole, sampled)
+        with np.errstate(invalid="ignore"):  # infinite means
+            total = variance + quantities_of(head).aleatoric(summary)
         allowed = np.maximum(self.absolute, self.relative * np.sqrt(total))
-        met = (np.sqrt(square) <= allowed) | ~np.isfinite(mean)
+        met = (mc_error(std, num_samples) <= allowed) | ~np.isfinite(mean)
         return np.all(met.reshape(len(met), -1), axis=1)
 
 

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantities that follow from the fields of a `Predictive`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_bayesdrop._core.arrays import Array
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.errors import MissingSamplesError
+from keras_bayesdrop.predictive import quantities
+from keras_bayesdrop.predictive.base import Quantities
+from keras_bayesdrop.predictive.base import need_samples
+from keras_bayesdrop.predictive.base import stored_quantile
+from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.predictive.quantiles import quantiles_of
+from keras_bayesdrop.predictive.quantities import Summary
+from keras_bayesdrop.predictive.samples import mean_entropy
+from keras_bayesdrop.predictive.select import quantities_of
+from keras_bayesdrop.predictive.stats import Stats
+
+if TYPE_CHECKING:
+    from keras_bayesdrop.predictive.result import Predictive
+
+
+class Derived:
+    """The derived quantities of a `Predictive`, which holds the fields.
+
+    Each is computed in float64 by the formulas of the head, and returned in
+    the type of `mean`.
+    """
+
+    head: Head
+    mean: Array
+    variance: Array
+    stats: Stats
+    samples: Array | None
+    quantile_levels: tuple[float, ...] | None
+    mean_entropy: Array | None
+    vote_counts: npt.NDArray[Any] | None
+    sampled_variance: Array | None
+    num_samples_used: npt.NDArray[Any] | None
+
+    # The head.
+
+    @property
+    def task(self) -> str:
+        """Name of the head, such as `"regression"`."""
+        return self.head.task
+
+    @property
+    def noise_precision(self) -> float | None:
+        """Precision of the observation noise; `None` if it is not known."""
+        return getattr(self.head, "noise_precision", None)
+
+    # Moments and quantiles.
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation over the samples, `sqrt(variance)`."""
+        return self._float(np.sqrt(self.variance))
+
+    @property
+    def mc_error(self) -> Array:
+        """Standard error of `mean` over the samples.
+
+            mc_error = std / sqrt(T)
+
+        It says how far more samples would still move the mean, and shrinks
+        with their number; `std` does not. Only noise that was sampled counts
+        (`sampled_variance` in place of the variance): zero for a prediction
+        by moments, which has no samples.
+        """
+        if self.sampled_variance is not None:
+            std = np.sqrt(self.sampled_variance)
+        elif self.stats.sampled:
+            std = self.std
+        else:
+            return np.zeros_like(self.mean)
+        counts = self._counts(self.mean.ndim)
+        return self._float(quantities.mc_error(std, counts))
+
+    def quantile(self, q: float | Sequence[float]) -> Array:
+        """Returns quantiles of the samples.
+
+        They describe what is not known about the function that the network
+        computes; observation noise is not in them (see `interval`). Exact if
+        the samples were kept; else only the levels that were asked for are
+        there.
+
+        Args:
+            q: Float in `[0, 1]`, or a sequence of them.
+
+        Returns:
+            Array `[rows, outputs]`; for a sequence `[levels, rows, outputs]`.
+        """
+        levels = np.asarray(q, dtype=np.float64)
+        inside = np.all((levels >= 0) & (levels <= 1))
+        if levels.ndim > 1 or levels.size == 0 or not inside:
+            raise BayesdropError(
+                "Invalid value for argument `q`. Expected a float in [0, 1] "
+                f"or a sequence of them. Received: q={q}"
+            )
+        if self.samples is not None:
+            return self._float(quantiles_of(self.samples, levels))
+        if not self.stats.sampled:
+            normal = self._quantities.normal_quantile(self._result, levels)
+            if normal is not None:
+                return self._float(normal)
+        stored = [stored_quantile(self._result, q) for q in levels.reshape(-1)]
+        values = [value for value in stored if value is not None]
+        if len(values) < len(stored):
+            raise MissingSamplesError(
+                f"Cannot give the quantile q={q}. Expected the samples, or "
+                "that very level among those asked for. Received: "
+                f"samples=None, quantile_levels={self.quantile_levels}. Use "
+                "predict_with_uncertainty(..., return_samples=True) or "
+                "predict_with_uncertainty(..., quantiles=[...])."
+            )
+        whole = np.stack(values).reshape(levels.shape + self.mean.shape)
+        return self._float(whole)
+
+    def interval(self, level: float = 0.9) -> tuple[Array, Array]:
+        """Central interval of the predictive distribution.
+
+        Regression with `noise_precision` tau and samples: quantiles of
+
+            p(y) = sum{ N(y; y[t], 1 / tau) : t } / T
+
+        at `(1 - level) / 2` and `(1 + level) / 2`. Without tau: those
+        quantiles of the samples, or of the levels asked for if they are among
+        them. For lack of both, the normal approximation
+
+            mean -+ z * sqrt(total),    z = Phi^-1((1 + level) / 2)
+
+        For classification and binary the interval is one for each
+        *probability*: quantiles of the samples or of the levels asked for, or
+        `mean -+ z * std`, cut off at 0 and 1.
+
+        Args:
+            level: Float in `(0, 1)`. Probability of the interval.
+
+        Returns:
+            Arrays `(lower, upper)`, each `[rows, outputs]`.
+        """
+        if not 0 < level < 1:
+            raise BayesdropError(
+                "Invalid value for argument `level`. Expected a float in "
+                f"(0, 1). Received: level={level}"
+            )
+        tails = ((1 - level) / 2, (1 + level) / 2)
+        lower, upper = self._quantities.interval(self._result, tails)
+        return self._float(lower), self._float(upper)
+
+    # Information, in nats. Classification and binary only.
+
+    @property
+    def predictive_entropy(self) -> Array:
+        """Entropy of the mean prediction, in nats: all uncertainty.
+
+            H[mean] = -sum{ mean[c] * log(mean[c]) : c }
+
+        For binary, the Bernoulli entropy of each output.
+        """
+        self._quantities.need_information("predictive_entropy")
+        return self._float(self._quantities.entropy(self.mean))
+
+    @property
+    def expected_entropy(self) -> Array:
+        """Mean of the samples' entropies, in nats: the aleatoric part.
+
+            E[H] = sum{ H[y[t]] : t } / T
+
+        Without the last axis for classification; per output for binary.
+        """
+        self._quantities.need_information("expected_entropy")
+        return self._float(self._expected_entropy("expected_entropy"))
+
+    @property
+    def mutual_information(self) -> Array:
+        """Information between label and network, in nats: the epistemic part.
+
+            MI = predictive_entropy - expected_entropy
+
+        It is never negative; a difference below zero is rounding, and given
+        as zero. With float32 probabilities it is good to about 1e-7 nats.
+        """
+        self._quantities.need_information("mutual_information")
+        whole = self._quantities.entropy(self.mean)
+        part = self._expected_entropy("mutual_information")
+        return self._float(quantities.mutual_information(whole, part))
+
+    @property
+    def variation_ratio(self) -> Array:
+        """Fraction of the samples that do not vote for the favourite class.
+
+            variation_ratio = 1 - max{ votes[c] : c } / T
+
+        For binary a sample votes for the class 1 if its probability is at
+        least 0.5.
+        """
+        own = self._quantities
+        own.need_information("variation_ratio")
+        votes = self.vote_counts
+        if votes is None:
+            samples = need_samples(self._result, "variation_ratio")
+            votes = own.count_votes(samples)
+        counts = self._counts(self.mean.ndim - own.class_axes)
+        favourite = own.favourite_votes(votes, counts)
+        return self._float(quantities.variation_ratio(favourite, counts))
+
+    # Parts of the variance.
+
+    @property
+    def epistemic(self) -> Array:
+        """Variance that more training data would remove: `variance`."""
+        return self.variance
+
+    @property
+    def aleatoric(self) -> Array:
+        """Variance of the observation itself.
+
+        Regression: `1 / noise_precision`, and zero where `noise_precision` is
+        `None`, for then nothing is known about the noise. Classification and
+        binary, of the label as a zero or one per class, given the network:
+
+            aleatoric = sum{ p[t] * (1 - p[t]) : t } / T
+        """
+        summary = Summary(
+            self.mean,
+            self.variance,
+            self._counts(self.mean.ndim),
+            self.stats.sampled,
+            self.sampled_variance,
+        )
+        return self._float(self._quantities.aleatoric(summary))
+
+    @property
+    def total(self) -> Array:
+        """Variance of an observation: `epistemic + aleatoric`."""
+        return self.epistemic + self.aleatoric
+
+    # Against data, and as other objects.
+
+    def log_likelihood(self, y: npt.ArrayLike) -> Array:
+        """Log of the predictive density of the observed `y`, in nats per row.
+
+        Regression with `D` outputs, where `d[t]` is the distance of `y` from
+        `y[t]` (needs samples and `noise_precision` tau):
+
+            logsumexp{ -tau / 2 * d[t]**2 : t } - log(T)
+                - D / 2 * log(2 * pi) + D / 2 * log(tau)
+
+        Without samples of all noise (by moments): the normal density of this
+        mean and total variance, outputs independent.
+
+        Classification and binary: `log(mean[y])`, summed over the outputs if
+        a row has several labels. An observation of probability zero gives
+        minus infinity. The test log-likelihood of the literature is the mean
+        over the rows.
+
+        Args:
+            y: Regression: `[rows, outputs]`. Classification: class numbers
+                `[rows]`, or one-hot `[rows, classes]`. Binary: zeros and ones
+                `[rows, outputs]`. An axis of length 1 may be left out or
+                added at the end.
+
+        Returns:
+            Array `[rows]`.
+        """
+        return self._float(self._quantities.log_likelihood(self._result, y))
+
+    def to_distribution(self) -> Any:
+        """Returns the predictive as a TensorFlow Probability distribution.
+
+        Its batch shape is that of `mean` (classification: without the
+        classes), so outputs are described one by one. Regression with samples
+        and `noise_precision`: the equal-weight mixture of `N(y[t], 1 / tau)`.
+        Regression with samples alone: their empirical distribution.
+        Regression without samples: `N(mean, total)`. Classification and
+        binary: the categorical or Bernoulli distribution of the label.
+        """
+        import tensorflow_probability as tfp
+
+        return self._quantities.distribution(self._result, tfp.distributions)
+
+    # Helpers.
+
+    @property
+    def _result(self) -> "Predictive":
+        """This prediction, which formulas take."""
+        return cast("Predictive", self)
+
+    @property
+    def _quantities(self) -> Quantities:
+        """The formulas of the head."""
+        return quantities_of(self.head)
+
+    def _float(self, values: npt.ArrayLike) -> Array:
+        """Casts a result to the type of `mean`."""
+        return np.asarray(values, dtype=self.mean.dtype)
+
+    def _counts(self, axes: int) -> Any:
+        """Number of samples, `[rows, 1, ...]` where it differs between rows."""
+        used = self.num_samples_used
+        if used is None:
+            return self.stats.num_samples
+        return used.reshape(-1, *(1,) * (axes - 1))
+
+    def _expected_entropy(self, name: str) -> Float64Array:
+        """Mean entropy of the samples; `name` is what it is needed for."""
+        if self.mean_entropy is not None:
+            return self.mean_entropy.astype(np.float64)
+        samples = need_samples(self._result, name)
+        return mean_entropy(samples, self._quantities)

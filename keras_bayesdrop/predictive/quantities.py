@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formulas of the quantities that follow from accumulated moments.
+
+Each formula is written once, over the few functions of `Arrays`. `Predictive`,
+metrics and the tolerance of a prediction use it with NumPy; an exported
+SavedModel uses it with TensorFlow. Results are not rounded: a formula that
+needs float64 widens its arguments, and its caller casts the result.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+from typing import Protocol
+
+import numpy as np
+
+
+class Arrays(Protocol):
+    """The functions that a formula needs of an array library."""
+
+    def wide(self, x: Any, /) -> Any:
+        """Casts to float64."""
+
+    def log(self, x: Any, /) -> Any:
+        """Natural logarithm."""
+
+    def sqrt(self, x: Any, /) -> Any:
+        """Square root of an array or a number."""
+
+    def maximum(self, x: Any, y: Any, /) -> Any:
+        """The larger of two, element by element."""
+
+    def where(self, condition: Any, x: Any, y: float, /) -> Any:
+        """Takes `x` where a condition holds, else the number `y`."""
+
+    def clip(self, x: Any, low: float, high: float, /) -> Any:
+        """Cuts off at a lower and an upper bound."""
+
+    def sum(self, x: Any, /) -> Any:
+        """Sum over the last axis."""
+
+    def max(self, x: Any, /) -> Any:
+        """Largest along the last axis."""
+
+    def full_like(self, x: Any, value: float, /) -> Any:
+        """An array of the shape and type of `x`, filled with a number."""
+
+
+class _NumPy:
+    """The functions of `Arrays`, by NumPy."""
+
+    log = staticmethod(np.log)
+    sqrt = staticmethod(np.sqrt)
+    maximum = staticmethod(np.maximum)
+    clip = staticmethod(np.clip)
+    full_like = staticmethod(np.full_like)
+
+    def wide(self, x: Any) -> Any:
+        return np.asarray(x, np.float64)
+
+    def where(self, condition: Any, x: Any, y: float) -> Any:
+        return np.where(condition, x, y)
+
+    def sum(self, x: Any) -> Any:
+        return np.asarray(x.sum(axis=-1))
+
+    def max(self, x: Any) -> Any:
+        return x.max(axis=-1)
+
+
+NUMPY: Arrays = _NumPy()
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The moments of one output over its Monte Carlo samples.
+
+    Attributes:
+        mean: Array `[rows, outputs]`.
+        variance: Array `[rows, outputs]`, unbiased.
+        num_samples: Number `T` of samples, or an integer array that
+            broadcasts to `mean`.
+        all_sampled: Whether all noise was sampled, none taken in closed form.
+        sampled_variance: The part of the variance that was sampled, if that
+            is some but not all of it.
+    """
+
+    mean: Any
+    variance: Any
+    num_samples: Any
+    all_sampled: bool = True
+    sampled_variance: Any = None
+
+
+def mc_error(std: Any, num_samples: Any, xp: Arrays = NUMPY) -> Any:
+    """Standard error of a mean of samples.
+
+    mc_error = std / sqrt(T)
+    """
+    return xp.wide(std) / xp.sqrt(xp.wide(num_samples))
+
+
+def noise_variance(noise_precision: float | None) -> float:
+    """Variance of the observation noise; 0 if its precision is not known."""
+    return 0.0 if noise_precision is None else 1.0 / noise_precision
+
+
+def noise_std(noise_precision: float) -> float:
+    """Standard deviation of the observation noise."""
+    return 1 / math.sqrt(noise_precision)
+
+
+def label_variance(s: Summary, xp: Arrays = NUMPY) -> Any:
+    """Mean variance of a label, a zero or one, given the network.
+
+        sum{ p[t] * (1 - p[t]) : t } / T = mean - (biased + mean**2)
+
+    with `biased` the variance that has `T` in its denominator. Noise that was
+    taken in closed form has no bias.
+    """
+    mean, biased = xp.wide(s.mean), xp.wide(s.variance)
+    if s.all_sampled:
+        biased = biased * ((s.num_samples - 1) / s.num_samples)
+    elif s.sampled_variance is not None:
+        biased = biased - s.sampled_variance / s.num_samples
+    return xp.maximum(mean - (biased + mean * mean), 0.0)
+
+
+def x_log_x(x: Any, xp: Arrays = NUMPY) -> Any:
+    """Returns `x * log(x)`, which is 0 at 0."""
+    return x * xp.log(xp.where(x > 0, x, 1.0))
+
+
+def class_entropy(probabilities: Any, xp: Arrays = NUMPY) -> Any:
+    """Entropy over the last axis, in nats.
+
+    H[p] = -sum{ p[c] * log(p[c]) : c }
+    """
+    return -xp.sum(x_log_x(unit_interval(probabilities, xp), xp))
+
+
+def bernoulli_entropy(probabilities: Any, xp: Arrays = NUMPY) -> Any:
+    """Entropy of a label 0 or 1 for each probability of a 1, in nats.
+
+    H[p] = -p * log(p) - (1 - p) * log(1 - p)
+    """
+    p = unit_interval(probabilities, xp)
+    return -(x_log_x(p, xp) + x_log_x(1.0 - p, xp))
+
+
+def mutual_information(whole: Any, part: Any, xp: Arrays = NUMPY) -> Any:
+    """Entropy of the mean minus mean entropy; below 0 is rounding."""
+    return xp.maximum(whole - part, 0.0)
+
+
+def variation_ratio(favourite: Any, num_samples: Any) -> Any:
+    """Share of the samples that do not vote for the favourite class."""
+    return 1.0 - favourite / num_samples
+
+
+def unit_interval(probabilities: Any, xp: Arrays = NUMPY) -> Any:
+    """Probabilities in float64, without rounding that left [0, 1]."""
+    return xp.clip(xp.wide(probabilities), 0.0, 1.0)
