@@ -7,14 +7,12 @@ import warnings
 
 from keras_bayesdrop.errors import BayesdropWarning
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
 
 def warn_user(message: str) -> None:
     """Issues a `BayesdropWarning` for the first frame outside the package."""
     level, frame = 2, sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        if frame.f_back is None:
-            break
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back:
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, BayesdropWarning, stacklevel=level - 1)
+    warnings.warn(message, BayesdropWarning, stacklevel=level)

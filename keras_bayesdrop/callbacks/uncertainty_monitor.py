@@ -197,14 +197,14 @@ class UncertaintyMonitor(keras.callbacks.Callback):
 
 def _check_method(method: Any) -> Sampling:
     """Returns the method, which must give samples of every row."""
-    method = get_choice(method, "method", (Sampling,))
-    if method.stops_early:
+    sampling = get_choice(method, "method", (Sampling,))
+    if sampling.stops_early:
         raise BayesdropError(
             "The likelihood of the validation data needs as many samples for "
             "every row. Expected a method without tolerance. Received: "
-            f"{method}"
+            f"{sampling}"
         )
-    return method
+    return sampling
 
 
 def _check_data(data: Any) -> Any:

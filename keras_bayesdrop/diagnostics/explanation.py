@@ -7,12 +7,12 @@ import sys
 import keras
 
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.choice import ENGINES
 from keras_bayesdrop._core.table import format_table
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_model
 from keras_bayesdrop.engines import assign_steps
 from keras_bayesdrop.engines import choose_engine
-from keras_bayesdrop.engines.select import ENGINES
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.graph.source import source_of
 from keras_bayesdrop.plan import NoiseStep

@@ -213,14 +213,14 @@ def _signatures(program: Program, inputs: Inputs, key: int) -> dict[str, Any]:
 
 def _check_method(method: Any) -> Sampling:
     """Returns the method of an export: sampling with a fixed number."""
-    method = get_choice(method, "method", (Sampling,))
-    if method.stops_early or method.engine == "fused":
+    sampling = get_choice(method, "method", (Sampling,))
+    if sampling.stops_early or sampling.engine == "fused":
         raise BayesdropError(
             "An export draws the same number of samples for every row, in "
             "plain TensorFlow. Expected Sampling(masks=...) without a "
-            f"tolerance, and engine='auto' or 'reference'. Received: {method}"
+            f"tolerance, and engine='auto' or 'reference'. Received: {sampling}"
         )
-    return method
+    return sampling
 
 
 def _check_outputs(outputs: Any) -> tuple[str, ...]:

@@ -169,9 +169,7 @@ class Program:
         ):
             statistics = statistics_of(
                 states[number],
-                Regression(self.noise_precision)
-                if head.task == "regression"
-                else head.task,
+                head,
                 self.num_samples,
             )
             for name in self.quantities:

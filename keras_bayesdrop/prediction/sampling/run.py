@@ -43,6 +43,7 @@ from keras_bayesdrop.prediction.sampling.result import predictives
 from keras_bayesdrop.prediction.sampling.row_mixing import why_rows_mix
 from keras_bayesdrop.prediction.sampling.tiles import Tile
 from keras_bayesdrop.prediction.sampling.tiles import tile_of
+from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 from keras_bayesdrop.random.philox import count_rows_with_counters
 from keras_bayesdrop.random.philox import seed_to_key
@@ -115,7 +116,7 @@ class SamplingRun(Run):
             or rule.absolute
             or not self._readout.explains_constant
             or not any(
-                head.task == "regression" and head.noise_precision is None
+                isinstance(head, Regression) and head.noise_precision is None
                 for head in self._job.heads
             )
         ):
