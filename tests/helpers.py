@@ -69,13 +69,13 @@ _CLOSED_FORM = ("covariance", "fallback")
 def flat(**options):
     """Returns arguments of a prediction for choices that tests write flat.
 
-    `flat(masks="shared", task="binary", seed=0)` is `{"method":
+    `flat(masks="shared", head="binary", seed=0)` is `{"method":
     Sampling(masks="shared"), "head": "binary", "seed": 0}`.
     """
     method = options.pop("method", "sampling")
     sampled = {k: options.pop(k) for k in _SAMPLED if k in options}
     closed = {k: options.pop(k) for k in _CLOSED_FORM if k in options}
-    task = options.pop("task", "auto")
+    head = options.pop("head", "auto")
     details = {
         name: options.pop(name)
         for name in ("from_logits", "noise_precision")
@@ -91,6 +91,8 @@ def flat(**options):
         if sampled and closed.get("fallback") == "sampling":
             closed["fallback"] = kbd.Sampling(**sampled)
         method = kbd.Moments(**closed)
+    if head == "regression" and not details.get("from_logits"):
+        details.pop("from_logits", None)
     if details:
         heads = {
             "auto": kbd.Regression,
@@ -98,5 +100,5 @@ def flat(**options):
             "classification": kbd.Classification,
             "binary": kbd.Binary,
         }
-        task = heads[task](**details)
-    return {**options, "method": method, "head": task}
+        head = heads[head](**details)
+    return {**options, "method": method, "head": head}

@@ -42,7 +42,7 @@ class Visit:
             "num_samples": SAMPLES,
             "seed": SEED,
             "return_samples": True,
-            "task": "regression",
+            "head": "regression",
             "verbose": 0,
             **kwargs,
         }

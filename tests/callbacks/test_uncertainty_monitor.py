@@ -152,7 +152,7 @@ class ValuesTest(TestCase):
         model = _model(3, None, loss)
         x, _ = _data()
         labels = np.arange(20) % 3
-        logits = _samples(model, x, task="regression", from_logits=False)
+        logits = _samples(model, x, head="regression")
         expected = _expected_classes(
             scipy.special.softmax(logits, axis=-1), labels
         )
@@ -160,7 +160,7 @@ class ValuesTest(TestCase):
         uncompiled = keras.models.clone_model(model)
         uncompiled.set_weights(model.get_weights())
         logs = _evaluated(
-            uncompiled, (x, labels), task="classification", from_logits=True
+            uncompiled, (x, labels), head="classification", from_logits=True
         )
         _assert_logs(logs, expected)
 

@@ -96,12 +96,15 @@ FIXED = ("--samples", "20", "--seed", "5", "--quiet")
             {"engine": "reference", "quantiles": (0.05, 0.95)},
         ),
         (
-            ("--method", "moments", "--noise-precision", "4"),
+            (
+                *("--method", "moments", "--head", "regression"),
+                *("--noise-precision", "4"),
+            ),
             {"method": "moments", "noise_precision": 4.0},
         ),
         (
-            ("--task", "binary", "--from-logits"),
-            {"task": "binary", "from_logits": True},
+            ("--head", "binary", "--from-logits"),
+            {"head": "binary", "from_logits": True},
         ),
     ],
 )
@@ -110,13 +113,13 @@ def test_npz_is_the_prediction_of_python(folder, arguments, kwargs):
     assert_same(kbd.Predictive.load("out.npz"), expected(**kwargs))
 
 
-def test_task_overrides_what_the_model_shows(folder):
+def test_head_overrides_what_the_model_shows(folder):
     files.save(files.classifier(), "classes.keras")
-    arguments = ("--out", "out.npz", *FIXED, "--task", "regression")
+    arguments = ("--out", "out.npz", *FIXED, "--head", "regression")
     assert run(*arguments, model="classes.keras") == 0
     assert_same(
         kbd.Predictive.load("out.npz"),
-        expected("classes.keras", task="regression"),
+        expected("classes.keras", head="regression"),
     )
 
 

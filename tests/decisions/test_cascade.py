@@ -127,7 +127,7 @@ def test_dicts_of_inputs_and_of_outputs():
         budget=2,
         by=lambda out: out["kind"].predictive_entropy,
         num_samples=4,
-        task={"size": "regression", "kind": "classification"},
+        head={"size": "regression", "kind": "classification"},
         seed=0,
     )
     result = cascade.predict(x)

@@ -70,7 +70,7 @@ class _Caller:
             kwargs = {
                 "masks": "independent",
                 "seed": _SEED,
-                "task": "regression",
+                "head": "regression",
                 "verbose": 0,
                 "return_samples": True,
                 **kwargs,

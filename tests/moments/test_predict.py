@@ -99,7 +99,7 @@ def test_logits_are_resolved():
     logits = _dense(units=3)
     logits.set_weights(probabilities.get_weights())
     x = _inputs(5, 30)
-    found = _moments(logits, x, task="classification", from_logits=True)
+    found = _moments(logits, x, head="classification", from_logits=True)
     expected = _moments(probabilities, x)
     np.testing.assert_allclose(found.mean, expected.mean, atol=1e-6)
     np.testing.assert_allclose(found.std, expected.std, atol=1e-6)

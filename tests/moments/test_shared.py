@@ -367,7 +367,7 @@ def test_the_softmax_may_be_a_layer_or_missing():
     named = _classifier(layers.Dense(4), layers.Activation("softmax"))
     for model in (plain, apart, named):
         model.set_weights(fused.get_weights())
-        options = {"task": "classification"}
+        options = {"head": "classification"}
         if model is plain:
             options["from_logits"] = True
         found = kbd.predict_with_uncertainty(

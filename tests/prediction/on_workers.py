@@ -97,7 +97,7 @@ def main():
         linear = keras.Sequential(
             [keras.Input((4,)), keras.layers.Dropout(0.5), keras.layers.ReLU()]
         )
-    found["failure"] = message(linear, huge, seed=0, task="regression")
+    found["failure"] = message(linear, huge, seed=0, head="regression")
     found["different"] = message(model, X, 10 + worker, seed=0)
     # What came before leaves the workers in step.
     found["after/mean"] = predict(model).mean

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop.errors import NonFiniteError
-from keras_bayesdrop.prediction.sampling import tolerance
+from keras_bayesdrop.prediction.sampling import tiles
 from tests import zoo
 from tests.helpers import TestCase
 from tests.helpers import flat
@@ -459,7 +459,7 @@ class ResultTest(TestCase):
     ],
 )
 def test_spans_cover_rows_in_few_ranges(rows, expected):
-    assert tolerance.spans(np.array(rows)) == expected
+    assert tiles.spans(np.array(rows)) == expected
 
 
 @pytest.mark.parametrize("name", ["tolerance", "absolute_tolerance"])
@@ -476,12 +476,15 @@ def test_bad_values(name, value):
 
 @pytest.mark.parametrize(
     "asked",
-    [dict(return_samples=True), dict(method="moments")],
+    [dict(return_samples=True), dict(return_samples="samples.npy")],
 )
 def test_what_does_not_go_with_a_tolerance(asked):
     for name in ("tolerance", "absolute_tolerance"):
         with pytest.raises(kbd.BayesdropError, match=r"Expected.*Received"):
             _predict(_model("classification"), _x(), **asked, **{name: 0.1})
+        # Moments have no samples to stop: it cannot be written down.
+        with pytest.raises(TypeError, match=name):
+            kbd.Moments(**{name: 0.1})
 
 
 @pytest.mark.parametrize(

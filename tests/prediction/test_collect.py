@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop.prediction.methods.sampling import Run
 from keras_bayesdrop.prediction.sampling import collect
+from keras_bayesdrop.prediction.sampling.passes import Passes
 from tests.helpers import flat
 
 ROWS = 11
@@ -64,7 +64,7 @@ def room_for(monkeypatch, elements, num_samples=40, outputs=1):
     """Leaves room for the sketches of so many elements of each output."""
     size = 4 * min(num_samples, 1024) * elements * outputs
     monkeypatch.setattr(
-        "keras_bayesdrop.prediction.methods.sampling.SKETCH_BYTES", size
+        "keras_bayesdrop.prediction.sampling.readout.SKETCH_BYTES", size
     )
 
 
@@ -147,14 +147,14 @@ def test_passes_of_rows_that_stop_do_not_depend_on_the_moments(monkeypatch):
     arguments = {"num_samples": 400, "absolute_tolerance": 2.5}
     wanted = predict(model, **arguments)
     room_for(monkeypatch, 7, 400)
-    met = Run._done
+    met = Passes._stopping
     asked = []
 
-    def done(run, collectors, drawn, num_rows):
+    def done(passes, collectors, drawn, num_rows):
         asked.append(collectors[0].number)
-        return met(run, collectors, drawn, num_rows)
+        return met(passes, collectors, drawn, num_rows)
 
-    monkeypatch.setattr(Run, "_done", done)
+    monkeypatch.setattr(Passes, "_stopping", done)
     with pytest.warns(kbd.errors.BayesdropWarning, match="drawn 4 times"):
         assert_same(predict(model, **arguments), wanted)
     assert set(asked) == {0}

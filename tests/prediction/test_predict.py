@@ -97,8 +97,10 @@ class MomentsTest(TestCase):
         self.assertAllClose(p.aleatoric, np.full((6, 2), 0.25))
         self.assertEqual(p.noise_precision, 4.0)
         # Probabilities have no observation noise of that kind.
-        classes = _predict(_model(2, "softmax"), x, noise_precision=4.0)
+        classes = _predict(_model(2, "softmax"), x)
         self.assertIsNone(classes.noise_precision)
+        with self.assertRaisesRegex(TypeError, "noise_precision"):
+            kbd.Classification(noise_precision=4.0)
 
     def test_stats(self):
         p = _predict(_model(), _x(), 20, batch_size=4, masks="independent")
@@ -417,22 +419,24 @@ class TaskTest(TestCase):
 
     def test_asked_for(self):
         model = _model(3)
-        p = _predict(model, _x(), task="classification", from_logits=True)
+        p = _predict(model, _x(), head="classification", from_logits=True)
         self.assertEqual(p.task, "classification")
         self.assertAllClose(p.mean.sum(axis=-1), np.ones(6))
-        p = _predict(model, _x(), task="binary", from_logits=True)
+        p = _predict(model, _x(), head="binary", from_logits=True)
         self.assertEqual(p.task, "binary")
         softmax = _model(3, "softmax")
-        self.assertEqual(self._task(softmax, task="regression"), "regression")
+        self.assertEqual(self._task(softmax, head="regression"), "regression")
 
     def test_asked_for_wrongly(self):
         for kwargs in (
-            {"task": "classes"},
-            {"task": ["regression", "binary"]},
-            {"task": "regression", "from_logits": True},
+            {"head": "classes"},
+            {"head": ["regression", "binary"]},
         ):
-            with self.assertRaisesRegex(ValueError, "task"):
+            with self.assertRaisesRegex(ValueError, "head"):
                 _predict(_model(), _x(), **kwargs)
+        # Numbers have no logits: it cannot be written down.
+        with self.assertRaisesRegex(TypeError, "from_logits"):
+            kbd.Regression(from_logits=True)
 
 
 def _heads(structure):
@@ -492,15 +496,15 @@ class OutputsTest(TestCase):
             "classes": "binary",
             "certain": "auto",
         }
-        p = _predict(model, x, task=tasks)
+        p = _predict(model, x, head=tasks)
         self.assertEqual(p["classes"].task, "binary")
         self.assertEqual(p["certain"].task, "regression")
         p = _predict(
-            _heads(list), x, task=["regression", "regression", "regression"]
+            _heads(list), x, head=["regression", "regression", "regression"]
         )
         self.assertEqual(p[1].task, "regression")
-        with self.assertRaisesRegex(ValueError, "task"):
-            _predict(model, x, task={"classes": "binary"})
+        with self.assertRaisesRegex(ValueError, "head"):
+            _predict(model, x, head={"classes": "binary"})
 
     def test_loss_per_output(self):
         inputs = keras.Input((4,))
@@ -536,7 +540,7 @@ class OutputsTest(TestCase):
         )
         tasks = {"pair": ["regression", "binary"], "classes": "classification"}
         auto = _predict(model, _x())
-        asked = _predict(model, _x(), task=tasks)
+        asked = _predict(model, _x(), head=tasks)
         for p in (auto, asked):
             found = keras.tree.map_structure(lambda part: part.task, p)
             self.assertEqual(found, tasks)
@@ -557,7 +561,7 @@ class OutputsTest(TestCase):
         model = Own()
         model(_x())
         p = _predict(
-            model, _x(), task={"z": "classification", "a": "regression"}
+            model, _x(), head={"z": "classification", "a": "regression"}
         )
         self.assertEqual(p["z"].task, "classification")
         self.assertEqual(p["z"].mean.shape, (6, 3))

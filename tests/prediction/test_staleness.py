@@ -319,7 +319,7 @@ def test_a_loss_compiled_later_decides_the_task():
             np.testing.assert_array_equal(
                 samples(model, method=method),
                 samples(
-                    model, method=method, task=task, from_logits=from_logits
+                    model, method=method, head=task, from_logits=from_logits
                 ),
             )
 

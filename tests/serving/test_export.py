@@ -155,7 +155,7 @@ def test_any_model(name, masks, tmp_path):
         ("sigmoid", {}),
         (None, {}),
         (None, {"noise_precision": 4.0}),
-        (None, {"task": "classification", "from_logits": True}),
+        (None, {"head": "classification", "from_logits": True}),
     ],
 )
 def test_every_quantity(activation, settings, tmp_path):
@@ -575,7 +575,7 @@ def test_failed_export_leaves_what_was_there(tmp_path, monkeypatch):
         ("masks", "both"),
         ("seed", None),
         ("seed", 0.5),
-        ("task", "ranking"),
+        ("head", "ranking"),
         ("quantiles", (1.5,)),
         ("noise_precision", -1.0),
         ("batch_size", 0),

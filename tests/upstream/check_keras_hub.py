@@ -212,8 +212,7 @@ def predict(case: Case, num_samples: int = 50, **arguments: Any) -> Any:
         "seed": 0,
         # KerasHub compiles its segmenter with a loss on logits. The default
         # adds the softmax to it that `model(x)` does not have.
-        "task": "regression",
-        "from_logits": False,
+        "head": "regression",
         "verbose": 0,
     }
     return kbd.predict_with_uncertainty(
