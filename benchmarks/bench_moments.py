@@ -19,8 +19,6 @@ Writes `benchmarks/results/moments.json`; `moments_page.py` makes the tables of
 
 import os
 
-from tests.helpers import flat
-
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import argparse
@@ -65,8 +63,14 @@ UCI_SETS = ("boston", "energy", "wine", "yacht")
 
 def predict(model: keras.Model, x: Any, **kwargs: Any) -> Any:
     """Predicts without a progress bar, every row with masks of its own."""
+    method = kwargs.pop("method", "sampling")
+    if method == "sampling":
+        method = kbd.Sampling(masks="independent")
+    elif method == "moments":
+        covariance = kwargs.pop("covariance", "diagonal")
+        method = kbd.Moments(covariance=covariance)
     return kbd.predict_with_uncertainty(
-        model, x, verbose=0, seed=0, **flat(masks="independent", **kwargs)
+        model, x, verbose=0, seed=0, method=method, **kwargs
     )
 
 

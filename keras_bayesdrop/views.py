@@ -278,7 +278,7 @@ def sample_function(
     """Returns one function drawn from the posterior, as a Keras model.
 
     The mask is frozen: the function is deterministic and smooth, and it is the
-    very one that `predict_with_uncertainty(..., masks="shared", seed=seed)`
+    very one that `predict_with_uncertainty(model, x, seed=seed)`
     uses as its sample number `sample`.
 
     Args:

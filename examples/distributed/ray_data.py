@@ -14,8 +14,6 @@ import os
 import pathlib
 import tempfile
 
-from tests.helpers import flat
-
 # Before TensorFlow is imported, here and in the workers.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # A worker has one core of Ray's, and TensorFlow should not take more.
@@ -28,7 +26,12 @@ import ray
 
 import keras_bayesdrop as kbd
 
-SETTINGS = {"num_samples": 50, "seed": 1, "masks": "independent", "verbose": 0}
+SETTINGS = {
+    "num_samples": 50,
+    "seed": 1,
+    "method": kbd.Sampling(masks="independent"),
+    "verbose": 0,
+}
 
 
 class Predictor:
@@ -50,7 +53,7 @@ class Predictor:
                 self.model,
                 block["x"][part],
                 first_row=int(rows[part[0]]),
-                **flat(**SETTINGS),
+                **SETTINGS,
             )
             for part in ranges
         ]
@@ -103,7 +106,7 @@ def main():
         ]
     )
     x = np.random.default_rng(0).normal(size=(rows, 4)).astype("float32")
-    whole = kbd.predict_with_uncertainty(model, x, **flat(**SETTINGS))
+    whole = kbd.predict_with_uncertainty(model, x, **SETTINGS)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -78,7 +78,7 @@ def load_model(
     warn(
         f"`{path}` was compiled with something that cannot be loaded "
         f"({first_line(first, 100)}). What the outputs mean is read off the "
-        "last activation; --task says it"
+        "last activation; --head says it"
     )
     return model
 

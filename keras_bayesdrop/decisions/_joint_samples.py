@@ -50,7 +50,7 @@ def noise_precision(predictive: Predictive, method: str) -> float:
             f"method={method!r} compares what is not known with the noise of "
             "an observation. Expected a prediction with its precision. "
             "Received: noise_precision=None. Use "
-            "predict_with_uncertainty(..., noise_precision=tau)."
+            "head=Regression(noise_precision=tau)."
         )
     return predictive.noise_precision
 
@@ -81,8 +81,7 @@ def _joint(predictive: Predictive, method: str) -> Float64Array:
         raise MissingSamplesError(
             f"method={method!r} needs the single samples. Expected a "
             "prediction that kept them. Received: samples=None. Use "
-            "predict_with_uncertainty(..., masks='shared', "
-            "return_samples=True)."
+            "predict_with_uncertainty(..., return_samples=True)."
         )
     if predictive.stats.masks != "shared":
         raise BayesdropError(

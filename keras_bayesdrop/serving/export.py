@@ -71,7 +71,7 @@ def export_uncertainty(
 
     It is TensorFlow and nothing else: no code of this package and no compiled
     op, so it loads where this package is not installed. The numbers are those
-    of `predict_with_uncertainty(engine="reference")` with the same seed: the
+    of `Sampling(engine="reference")` with the same seed: the
     same masks bit for bit, results up to rounding.
 
     Two signatures, for signatures have no optional inputs:

@@ -83,7 +83,7 @@ class MonteCarloModel(private_keras.Functional):
     - metrics of `compile`, also of what `predict` returns.
 
     `evaluate` (and validation in `fit`) computes `loss` and `mc_loss` with the
-    noise of `predict_with_uncertainty(..., masks="independent", seed=0)`, and
+    noise of `predict_with_uncertainty(..., seed=0)` by independent masks, and
     all else in inference mode: the same noise each time, so that epochs
     compare. For `"importance_weighted"` by example, minus `mc_loss` is the test
     log-likelihood. Callbacks must be told that less is better, as in

@@ -447,6 +447,6 @@ def test_unknown_loss_is_not_needed(capsys):
     warning = capsys.readouterr().err
     assert warning.startswith("keras-bayesdrop: warning: ")
     assert warning.count("\n") == 1
-    assert "--task" in warning
+    assert "--head" in warning
     x = files.data()
     np.testing.assert_array_equal(loaded(x), model(x))

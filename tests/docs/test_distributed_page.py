@@ -11,7 +11,6 @@ import pytest
 import keras_bayesdrop as kbd
 from tests.docs.pages import blocks_of
 from tests.helpers import TestCase
-from tests.helpers import flat
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = (ROOT / "examples" / "distributed" / "ray_data.py").read_text("utf-8")
@@ -59,13 +58,14 @@ def test_ray_blocks_are_those_of_the_example():
 
 def test_predictor_takes_rows_from_anywhere(tmp_path):
     """What a worker of Ray runs: rows of several ranges, in any order."""
-    settings = {"seed": 1, "masks": "independent", "verbose": 0}
+    method = kbd.Sampling(masks="independent")
+    settings = {"seed": 1, "method": method, "verbose": 0}
     names = {"keras": keras, "kbd": kbd, "np": np, "SETTINGS": settings}
     exec(PREDICTOR, names)
     model = small_model()
     model.save(tmp_path / "model.keras")
     x = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
-    whole = kbd.predict_with_uncertainty(model, x, **flat(**settings))
+    whole = kbd.predict_with_uncertainty(model, x, **settings)
     rows = np.array([7, 8, 9, 0, 19, 3, 4])
     found = names["Predictor"](tmp_path / "model.keras")(
         {"row": rows, "x": x[rows]}
