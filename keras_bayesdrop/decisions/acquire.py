@@ -77,7 +77,8 @@ def acquire(
 
     Args:
         predictive: Prediction for the pool. For `"batchbald"` and `"epig"` by
-            `predict_with_uncertainty(..., return_samples=True)`, with one label per row.
+            `predict_with_uncertainty(..., return_samples=True)`, with one
+            label per row.
         k: Int, how many rows to choose; at most as many as there are.
         method: One of the names above.
         targets: For `"epig"`: prediction for inputs like those that the model
