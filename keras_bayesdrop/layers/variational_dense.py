@@ -60,7 +60,7 @@ class VariationalDense(VariationalKernel, DenseKernel, keras.layers.Dense):
         parametrization: `"additive"`, `"multiplicative"` or `"correlated"`.
             Defaults to `"additive"`.
         prior: Name or instance of a prior of
-            `keras_bayesdrop.weight_priors`. Defaults to `"log_uniform"`.
+            `keras_bayesdrop.priors`. Defaults to `"log_uniform"`.
         kl: How the KL of the log-uniform prior is computed: `"exact"`, or the
             approximations `"molchanov"` and `"kingma"` (which keeps
             `alpha <= 1`, where it holds). Defaults to `"exact"`; must be `None`

@@ -55,7 +55,7 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
         num_train_examples: Positive int. Number of training examples `N`.
         alpha: `"layer"`, or `"unit"` for one alpha each. Defaults to
             `"layer"`.
-        prior: Name or instance of a prior of `keras_bayesdrop.weight_priors`,
+        prior: Name or instance of a prior of `keras_bayesdrop.priors`,
             for the factors. Defaults to `"log_uniform"`.
         kl: As in `VariationalDense`. `"kingma"` keeps `alpha <= 1`.
         weights_per_unit: Positive int `M`. Defaults to `1`.

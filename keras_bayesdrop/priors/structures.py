@@ -11,9 +11,9 @@ from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.priors._joint_scales import check_joint_optimum
 from keras_bayesdrop.priors._joint_scales import joint_variances
+from keras_bayesdrop.priors._lookup import get
+from keras_bayesdrop.priors._numerics import as_float
 from keras_bayesdrop.priors.base import ScalePrior
-from keras_bayesdrop.priors.base import as_float
-from keras_bayesdrop.priors.lookup import get
 
 # Whether each row has a scale, and whether the matrix has one.
 STRUCTURES = {
@@ -172,7 +172,9 @@ def check_structure(
             raise invalid(
                 name, identifier, f"`None` with structure={structure!r}"
             )
-        found.append(get(identifier, name) if needed else None)
+        found.append(
+            get(identifier, of="scales", name=name) if needed else None
+        )
     rows, matrix = found
     if rows is not None and matrix is not None:
         check_joint_optimum(rows, matrix)

@@ -433,9 +433,8 @@ PARTS = {
         "WeightNoise",
         "WeightNoiseSource",
     },
-    "priors": {"ScalePrior"},
+    "priors": {"ScalePrior", "WeightPrior"},
     "sparsity": {"PlainInside", "SparseSource"},
-    "weight_priors": {"WeightPrior"},
 }
 
 

@@ -119,7 +119,7 @@ class ContractTest(TestCase):
 
     def test_config(self):
         settings = {
-            "scale_prior": priors.InverseGamma(2.0, 0.5),
+            "scale_prior": priors.InverseGammaScale(2.0, 0.5),
             "num_train_examples": 10,
             "projection": layers.Dense(4, name="straight"),
             "sigma0": 0.5,
@@ -316,7 +316,7 @@ class PenaltyTest(TestCase):
         self.assertIsNone(layer.shortcut.kernel.regularizer)
 
     @parameterized.parameters(
-        priors.HalfCauchy(0.3), priors.InverseGamma(2.0, 0.7)
+        priors.HalfCauchyScale(0.3), priors.InverseGammaScale(2.0, 0.7)
     )
     def test_scale_is_the_most_likely_one(self, prior):
         layer = ADDResidual(

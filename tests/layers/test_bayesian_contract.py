@@ -12,8 +12,8 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import BayesianConv2D
 from keras_bayesdrop.layers import BayesianDense
-from keras_bayesdrop.priors import HalfCauchy
-from keras_bayesdrop.priors import InverseGamma
+from keras_bayesdrop.priors import HalfCauchyScale
+from keras_bayesdrop.priors import InverseGammaScale
 from tests.helpers import TestCase
 from tests.layers.bayesian import fill
 from tests.layers.bayesian import inputs
@@ -24,7 +24,7 @@ DENSE = {"units": 4, **N}
 CONV = {"filters": 4, "kernel_size": 2, **N}
 PAIR = {
     "structure": "ard-add",
-    "scale_prior": (InverseGamma(2.0, 0.5), HalfCauchy(0.3)),
+    "scale_prior": (InverseGammaScale(2.0, 0.5), HalfCauchyScale(0.3)),
 }
 HELD = {"scales": "variable"}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense layers with Gaussian weights: their distribution, KL and gradients."""
+"""Dense layers with GaussianPrior weights: their distribution, KL and gradients."""
 
 import unittest.mock
 
@@ -15,8 +15,8 @@ from absl.testing import parameterized
 from keras_bayesdrop.layers import VariationalDense
 from keras_bayesdrop.layers._log_alpha import clip
 from keras_bayesdrop.layers._normal import draw_normal
+from keras_bayesdrop.priors import GaussianPrior
 from keras_bayesdrop.sparsity import prune
-from keras_bayesdrop.weight_priors import Gaussian
 from tests.helpers import TestCase
 
 pytestmark = pytest.mark.filterwarnings("ignore:The log-uniform prior is")
@@ -66,7 +66,7 @@ def covariance(layer, x):
 
 
 def assert_moments(test, draws, mean, cov, rounding=0.0):
-    """Compares draws [n, k] with a Gaussian: all moments up to the second.
+    """Compares draws [n, k] with a GaussianPrior: all moments up to the second.
 
     Over n draws the mean has the variance cov[i, i] / n, and the estimate of
     cov[i, j] has (cov[i, i] cov[j, j] + cov[i, j]^2) / n. Five standard errors
@@ -218,7 +218,7 @@ class KLTest(TestCase):
 
     @parameterized.parameters(*CASES)
     def test_gaussian_prior_by_hand(self, parametrization, alpha):
-        prior = Gaussian(0.7)
+        prior = GaussianPrior(0.7)
         layer = made(parametrization, alpha, prior=prior)
         theta, variance = variances(layer)
         if parametrization == "correlated":

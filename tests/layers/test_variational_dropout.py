@@ -9,7 +9,7 @@ from absl.testing import parameterized
 import keras_bayesdrop as kbd
 from keras_bayesdrop.layers import VariationalDense
 from keras_bayesdrop.layers import VariationalDropout
-from keras_bayesdrop.weight_priors import LogUniform
+from keras_bayesdrop.priors import LogUniformPrior
 from tests.helpers import TestCase
 
 pytestmark = pytest.mark.filterwarnings("ignore:The log-uniform prior is")
@@ -54,7 +54,7 @@ class VariationalDropoutTest(TestCase):
     def test_kl_counts_units_and_weights(self, alpha):
         layer = VariationalDropout(50, alpha=alpha, weights_per_unit=10)
         layer.build((None, 5, 3))
-        one = float(LogUniform().kl_of_log_alpha([-3.0])[0])
+        one = float(LogUniformPrior().kl_of_log_alpha([-3.0])[0])
         self.assertAllClose(layer.kl_divergence(), 10 * 3 * one, rtol=1e-6)
 
     @parameterized.parameters("log_uniform", "gaussian")

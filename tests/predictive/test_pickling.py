@@ -21,7 +21,6 @@ from keras_bayesdrop import metrics
 from keras_bayesdrop import noise
 from keras_bayesdrop import priors
 from keras_bayesdrop import sparsity
-from keras_bayesdrop import weight_priors
 from tests.update_golden import public_names
 
 # Saved by Keras, or raised.
@@ -48,7 +47,7 @@ PARTS = {
     priors.ScalePrior,
     sparsity.PlainInside,
     sparsity.SparseSource,
-    weight_priors.WeightPrior,
+    priors.WeightPrior,
     # Of a rule, which runs inside of a compiled function.
     kbd.moments.Outcome,
 }
@@ -133,13 +132,13 @@ def objects():
         noise.LogNormal(0.0, 1.0),
         noise.Rayleigh(),
         noise.Uniform(0.0, 1.0),
-        priors.HalfCauchy(),
-        priors.InverseGamma(),
-        priors.LogUniform(),
-        weight_priors.Gaussian(),
-        weight_priors.Horseshoe(),
-        weight_priors.LogUniform(),
-        weight_priors.StudentT(),
+        priors.HalfCauchyScale(),
+        priors.InverseGammaScale(),
+        priors.LogUniformScale(),
+        priors.GaussianPrior(),
+        priors.HorseshoePrior(),
+        priors.LogUniformPrior(),
+        priors.StudentTPrior(),
     ]
 
 

@@ -9,25 +9,28 @@ from absl.testing import parameterized
 from scipy import optimize
 
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.priors import HalfCauchy
-from keras_bayesdrop.priors import InverseGamma
-from keras_bayesdrop.priors import LogUniform
+from keras_bayesdrop.priors import HalfCauchyScale
+from keras_bayesdrop.priors import InverseGammaScale
+from keras_bayesdrop.priors import LogUniformScale
 from keras_bayesdrop.priors import structured_scales
 from tests.helpers import TestCase
-from tests.priors import reference
+from tests.priors import scale_reference as reference
 
 # Pairs of row and matrix priors with a joint optimum for four rows.
 PAIRS = (
-    (InverseGamma(3.0, 3.0), InverseGamma(3.0, 3.0)),
-    (InverseGamma(0.5, 0.1, variable="scale"), InverseGamma(2.0, 5.0)),
-    (InverseGamma(0.7, 0.2, on="scale"), HalfCauchy(2.0)),
-    (InverseGamma(3.0, 3.0), LogUniform()),
-    (HalfCauchy(1.0), HalfCauchy(1.0)),
-    (HalfCauchy(0.3, "log_scale"), HalfCauchy(4.0, "variance")),
-    (HalfCauchy(1.0), InverseGamma(3.0, 3.0)),
-    (HalfCauchy(0.5), LogUniform()),
-    (LogUniform("log_scale"), InverseGamma(3.0, 3.0)),
-    (LogUniform("log_scale"), HalfCauchy(1.0, "log_scale")),
+    (InverseGammaScale(3.0, 3.0), InverseGammaScale(3.0, 3.0)),
+    (
+        InverseGammaScale(0.5, 0.1, variable="scale"),
+        InverseGammaScale(2.0, 5.0),
+    ),
+    (InverseGammaScale(0.7, 0.2, on="scale"), HalfCauchyScale(2.0)),
+    (InverseGammaScale(3.0, 3.0), LogUniformScale()),
+    (HalfCauchyScale(1.0), HalfCauchyScale(1.0)),
+    (HalfCauchyScale(0.3, "log_scale"), HalfCauchyScale(4.0, "variance")),
+    (HalfCauchyScale(1.0), InverseGammaScale(3.0, 3.0)),
+    (HalfCauchyScale(0.5), LogUniformScale()),
+    (LogUniformScale("log_scale"), InverseGammaScale(3.0, 3.0)),
+    (LogUniformScale("log_scale"), HalfCauchyScale(1.0, "log_scale")),
 )
 
 
@@ -140,12 +143,12 @@ class JointTest(TestCase):
         self.assertAllClose(slope(actual), np.zeros(5), rtol=0, atol=3e-7)
 
     @parameterized.parameters(
-        (InverseGamma(3.0, 3.0), InverseGamma(2.0, 1.0)),
-        (HalfCauchy(1.0), HalfCauchy(0.5)),
+        (InverseGammaScale(3.0, 3.0), InverseGammaScale(2.0, 1.0)),
+        (HalfCauchyScale(1.0), HalfCauchyScale(0.5)),
     )
     def test_plain_sweeps_rise_to_the_same_place(self, row_prior, matrix_prior):
         def best(prior, moments, count):  # closed forms, as printed
-            if isinstance(prior, InverseGamma):
+            if isinstance(prior, InverseGammaScale):
                 return (moments + 2 * prior.b) / (count + 2 * prior.a + 2)
             eta2 = prior.eta**2
             h = moments - count * eta2
@@ -179,10 +182,10 @@ class JointTest(TestCase):
 
     @parameterized.product(
         pair=(
-            (InverseGamma(3.0, 3.0), InverseGamma(3.0, 3.0)),
-            (HalfCauchy(1.0), HalfCauchy(1.0)),
-            (InverseGamma(3.0, 3.0), HalfCauchy(1.0)),
-            (HalfCauchy(1.0), InverseGamma(3.0, 3.0)),
+            (InverseGammaScale(3.0, 3.0), InverseGammaScale(3.0, 3.0)),
+            (HalfCauchyScale(1.0), HalfCauchyScale(1.0)),
+            (InverseGammaScale(3.0, 3.0), HalfCauchyScale(1.0)),
+            (HalfCauchyScale(1.0), InverseGammaScale(3.0, 3.0)),
         ),
         shape=((13, 2), (1, 3)),
     )
@@ -197,7 +200,7 @@ class JointTest(TestCase):
         sums = [Decimal(float(m)) * columns for m in moments[:, 0]]
 
         def best_row(prior, m):
-            if isinstance(prior, InverseGamma):
+            if isinstance(prior, InverseGammaScale):
                 a, b = Decimal(prior.a), Decimal(prior.b)
                 return (m + 2 * b) / (columns + 2 * a + 2)
             h = m - columns
@@ -249,7 +252,7 @@ class JointTest(TestCase):
             values = np.append(scales.rows, scales.matrix)
             self.assertTrue(np.all(np.isfinite(values)))
             self.assertTrue(np.all(values >= 0.0))
-            if not isinstance(row_prior, InverseGamma):
+            if not isinstance(row_prior, InverseGammaScale):
                 self.assertAllEqual(scales.rows[:3], [0.0] * 3)
 
     def test_no_gradient_flows_through_scales(self):
@@ -269,7 +272,7 @@ class JointTest(TestCase):
         # With a posterior N(mu, s^2) of each weight the scales maximise
         # E log N(w; 0, tau^2) + log p(tau), here by quadrature.
         mean, std = np.array([[0.3, -1.2]]), np.array([[0.5, 0.1]])
-        prior = HalfCauchy(0.7)
+        prior = HalfCauchyScale(0.7)
         nodes, weights = np.polynomial.hermite_e.hermegauss(8)
         draws = mean[..., None] + std[..., None] * nodes
         weights = weights / np.sum(weights)
@@ -359,13 +362,13 @@ class EquationEighteenTest(TestCase):
 class NoJointOptimumTest(TestCase):
     @parameterized.parameters(
         *(
-            (LogUniform(first), LogUniform(second))
+            (LogUniformScale(first), LogUniformScale(second))
             for first, second in itertools.product(
                 reference.VARIABLES, repeat=2
             )
         ),
-        (LogUniform(), HalfCauchy()),
-        (LogUniform("log_scale"), HalfCauchy()),
+        (LogUniformScale(), HalfCauchyScale()),
+        (LogUniformScale("log_scale"), HalfCauchyScale()),
     )
     def test_never(self, row_prior, matrix_prior):
         # Refused before anything is known of the weights.
@@ -379,9 +382,14 @@ class NoJointOptimumTest(TestCase):
     @parameterized.parameters(
         # The score of the matrix at infinity is -(2 * 3 + 2) = -8, and each
         # log-uniform row over the variance has -2: four rows are too many.
-        (LogUniform(), InverseGamma(3.0, 3.0), 3, 4),
+        (LogUniformScale(), InverseGammaScale(3.0, 3.0), 3, 4),
         # -8 again, and -1 for a row of the half-Cauchy over the variance.
-        (HalfCauchy(variable="variance"), InverseGamma(3.0, 3.0), 7, 8),
+        (
+            HalfCauchyScale(variable="variance"),
+            InverseGammaScale(3.0, 3.0),
+            7,
+            8,
+        ),
     )
     def test_with_too_many_rows(self, row_prior, matrix_prior, fits, too_many):
         priors = (row_prior, matrix_prior)
@@ -410,7 +418,10 @@ class NoJointOptimumTest(TestCase):
 
     def test_with_too_few_rows(self):
         # At T = 0 one row adds 1, and the matrix over the variance takes it.
-        priors = (HalfCauchy(1.0, "log_scale"), HalfCauchy(1.0, "variance"))
+        priors = (
+            HalfCauchyScale(1.0, "log_scale"),
+            HalfCauchyScale(1.0, "variance"),
+        )
         with self.assertRaisesRegex(BayesdropError, "scale gets smaller"):
             structured_scales("ard_add", np.ones((1, 2)), *priors)
         structured_scales("ard_add", np.ones((2, 2)), *priors)

@@ -6,25 +6,29 @@ import numpy as np
 import tensorflow as tf
 from scipy import stats
 
-from keras_bayesdrop.priors import HalfCauchy
-from keras_bayesdrop.priors import InverseGamma
-from keras_bayesdrop.priors import LogUniform
+from keras_bayesdrop.priors import HalfCauchyScale
+from keras_bayesdrop.priors import InverseGammaScale
+from keras_bayesdrop.priors import LogUniformScale
 from keras_bayesdrop.regularizers import ADD
 from keras_bayesdrop.regularizers import ARD
 from keras_bayesdrop.regularizers import ARDADD
-from tests.priors import reference
+from tests.priors import scale_reference as reference
 
 # Each penalty with each prior, for 40 training examples.
 PENALTIES = (
     *(
         (penalty, (prior, 40))
         for penalty in (ARD, ADD)
-        for prior in (InverseGamma(2.0, 0.5), HalfCauchy(0.7), LogUniform())
+        for prior in (
+            InverseGammaScale(2.0, 0.5),
+            HalfCauchyScale(0.7),
+            LogUniformScale(),
+        )
     ),
-    (ARDADD, (InverseGamma(2.0, 0.5), InverseGamma(3.0, 3.0), 40)),
-    (ARDADD, (HalfCauchy(1.0), HalfCauchy(0.5), 40)),
-    (ARDADD, (InverseGamma(2.0, 0.5), HalfCauchy(1.0), 40)),
-    (ARDADD, (HalfCauchy(1.0), LogUniform(), 40)),
+    (ARDADD, (InverseGammaScale(2.0, 0.5), InverseGammaScale(3.0, 3.0), 40)),
+    (ARDADD, (HalfCauchyScale(1.0), HalfCauchyScale(0.5), 40)),
+    (ARDADD, (InverseGammaScale(2.0, 0.5), HalfCauchyScale(1.0), 40)),
+    (ARDADD, (HalfCauchyScale(1.0), LogUniformScale(), 40)),
 )
 
 

@@ -9,12 +9,12 @@ from absl.testing import parameterized
 from scipy import special
 
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.weight_priors import LogUniform
+from keras_bayesdrop.priors import LogUniformPrior
 from tests.helpers import TestCase
-from tests.weight_priors.reference import kl0
-from tests.weight_priors.reference import kl0_slope
-from tests.weight_priors.reference import kl_by_definition
-from tests.weight_priors.reference import with_gradients
+from tests.priors.weight_reference import kl0
+from tests.priors.weight_reference import kl0_slope
+from tests.priors.weight_reference import kl_by_definition
+from tests.priors.weight_reference import with_gradients
 
 EULER = float(mpmath.euler)
 
@@ -60,7 +60,7 @@ class ExactTest(TestCase):
         # 40 digits, less those that the difference cancels.
         self.assertLess(abs(kl - kl0(u)), mpmath.mpf(10) ** -36)
 
-        prior = LogUniform()
+        prior = LogUniformPrior()
         additive = prior.kl(np.float64(mean), np.float64(2 * mpmath.log(sigma)))
         self.assertAllClose(additive, float(kl), rtol=1e-12, atol=1e-30)
         if u:
@@ -74,7 +74,7 @@ class ExactTest(TestCase):
     def test_value_and_gradients_for_every_u(self, dtype, jit_compile):
         mean, log_variance, u, kl, slope = cases()
         value, by_mean, by_log_variance = with_gradients(
-            LogUniform().kl,
+            LogUniformPrior().kl,
             mean.astype(dtype),
             log_variance.astype(dtype),
             jit_compile=jit_compile,
@@ -102,7 +102,9 @@ class ExactTest(TestCase):
     def test_log_alpha(self, dtype, jit_compile):
         log_alpha = np.linspace(-19.0, 69.0, 60).astype(dtype)
         value, gradient = with_gradients(
-            LogUniform().kl_of_log_alpha, log_alpha, jit_compile=jit_compile
+            LogUniformPrior().kl_of_log_alpha,
+            log_alpha,
+            jit_compile=jit_compile,
         )
         u = [mpmath.exp(-mpmath.mpf(float(a))) / 2 for a in log_alpha]
         rtol = 1e-6 if dtype == "float32" else 1e-12
@@ -114,7 +116,9 @@ class ExactTest(TestCase):
         # With sigma^2 = 1/2, mean is sqrt u, and dKL/dmean is 2 D+(mean).
         mean = np.linspace(-30.0, 30.0, 2001)
         log_variance = np.full_like(mean, np.log(0.5))
-        _, gradient, _ = with_gradients(LogUniform().kl, mean, log_variance)
+        _, gradient, _ = with_gradients(
+            LogUniformPrior().kl, mean, log_variance
+        )
         dawson = tf.math.special.dawsn(tf.constant(mean)).numpy()
         self.assertAllClose(gradient, 2.0 * dawson, rtol=1e-12, atol=1e-15)
         self.assertAllClose(
@@ -133,7 +137,7 @@ class ExactTest(TestCase):
         def by_mean(mean, log_variance):
             with tf.GradientTape() as tape:
                 tape.watch(mean)
-                value = LogUniform().kl(mean, log_variance)
+                value = LogUniformPrior().kl(mean, log_variance)
             return tape.gradient(value, mean)
 
         _, second, _ = with_gradients(
@@ -160,7 +164,7 @@ class ExactTest(TestCase):
         ):
             for tape in (first, second, third, fourth):
                 tape.watch(mean)
-            value = LogUniform().kl(mean, tf.constant(0.0, "float64"))
+            value = LogUniformPrior().kl(mean, tf.constant(0.0, "float64"))
             slope = first.gradient(value, mean)
             curvature = second.gradient(slope, mean)
             change = third.gradient(curvature, mean)
@@ -169,13 +173,15 @@ class ExactTest(TestCase):
 
     def test_zero_at_zero_and_increasing(self):
         ratio = np.concatenate([[0.0], np.geomspace(1e-15, 1e4, 500)])
-        kl = LogUniform().kl(ratio.astype("float32"), np.zeros(501, "float32"))
+        kl = LogUniformPrior().kl(
+            ratio.astype("float32"), np.zeros(501, "float32")
+        )
         self.assertEqual(float(kl[0]), 0.0)
         self.assertAllEqual(np.diff(kl) > 0.0, np.ones(500, dtype=bool))
 
     def test_beyond_the_largest_ratio_it_is_flat(self):
         value, by_mean, by_log_variance = with_gradients(
-            LogUniform().kl,
+            LogUniformPrior().kl,
             np.array([1.0, 1e30], "float32"),
             np.array([-300.0, -60.0], "float32"),
         )
@@ -191,9 +197,11 @@ class ApproximationTest(TestCase):
 
     def against_exact(self, kl):
         value, gradient = with_gradients(
-            LogUniform(kl).kl_of_log_alpha, self.LOG_ALPHA
+            LogUniformPrior(kl).kl_of_log_alpha, self.LOG_ALPHA
         )
-        exact = with_gradients(LogUniform().kl_of_log_alpha, self.LOG_ALPHA)
+        exact = with_gradients(
+            LogUniformPrior().kl_of_log_alpha, self.LOG_ALPHA
+        )
         return value - exact[0], gradient - exact[1]
 
     def test_molchanov_is_the_published_formula(self):
@@ -201,7 +209,7 @@ class ApproximationTest(TestCase):
         k1, k2, k3 = 0.63576, 1.87320, 1.48695
         minus_kl = k1 * special.expit(k2 + k3 * log_alpha)
         minus_kl -= 0.5 * np.log1p(np.exp(-log_alpha)) + k1
-        kl = LogUniform("molchanov").kl_of_log_alpha(log_alpha)
+        kl = LogUniformPrior("molchanov").kl_of_log_alpha(log_alpha)
         # Near zero, the reference cancels.
         self.assertAllClose(kl, -minus_kl, rtol=1e-10, atol=1e-14)
 
@@ -211,7 +219,7 @@ class ApproximationTest(TestCase):
         minus_kl = 0.5 * log_alpha + 1.16145124 * alpha
         minus_kl += -1.50204118 * alpha**2 + 0.58629921 * alpha**3
         constant = (EULER + np.log(2.0)) / 2.0
-        kl = LogUniform("kingma").kl_of_log_alpha(log_alpha)
+        kl = LogUniformPrior("kingma").kl_of_log_alpha(log_alpha)
         self.assertAllClose(kl, constant - minus_kl, rtol=1e-12, atol=0)
 
     def test_documented_errors(self):
@@ -233,14 +241,14 @@ class ApproximationTest(TestCase):
     def test_kingma_is_constant_beyond_its_range(self):
         log_alpha = np.array([0.0, 0.5, 8.0, 1000.0])
         value, gradient = with_gradients(
-            LogUniform("kingma").kl_of_log_alpha, log_alpha
+            LogUniformPrior("kingma").kl_of_log_alpha, log_alpha
         )
         self.assertAllEqual(value, np.full(4, value[0]))
         self.assertAllEqual(gradient[1:], np.zeros(3))
 
     @parameterized.parameters("molchanov", "kingma")
     def test_both_parametrisations_agree(self, kl):
-        prior = LogUniform(kl)
+        prior = LogUniformPrior(kl)
         pairs = itertools.product((0.01, 0.7, 3.0), (-6.0, 0.0, 2.0))
         mean, log_variance = np.array(list(pairs)).T
         log_alpha = log_variance - 2.0 * np.log(mean)
@@ -257,9 +265,9 @@ class ArgumentTest(TestCase):
         with self.assertRaisesRegex(
             BayesdropError, r"`kl`. Expected one of 'exact'.*Received: kl='mc'"
         ):
-            LogUniform("mc")
+            LogUniformPrior("mc")
 
     def test_says_that_it_is_improper(self):
-        self.assertTrue(LogUniform().improper)
+        self.assertTrue(LogUniformPrior().improper)
         for word in ("improper", "maximum likelihood", "'horseshoe'"):
-            self.assertIn(word, LogUniform().warning)
+            self.assertIn(word, LogUniformPrior().warning)

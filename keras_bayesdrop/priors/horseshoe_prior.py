@@ -11,13 +11,13 @@ import tensorflow as tf
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_positive
-from keras_bayesdrop.weight_priors import _horseshoe_table as table
-from keras_bayesdrop.weight_priors._log_moment import Coefficients
-from keras_bayesdrop.weight_priors._log_moment import log_moment
-from keras_bayesdrop.weight_priors._log_moment import polynomial
-from keras_bayesdrop.weight_priors.base import WeightPrior
-from keras_bayesdrop.weight_priors.base import ratio_to_stddev
-from keras_bayesdrop.weight_priors.base import widened
+from keras_bayesdrop.priors import _horseshoe_table as table
+from keras_bayesdrop.priors._log_moment import Coefficients
+from keras_bayesdrop.priors._log_moment import log_moment
+from keras_bayesdrop.priors._log_moment import polynomial
+from keras_bayesdrop.priors._numerics import ratio_to_stddev
+from keras_bayesdrop.priors._numerics import widened
+from keras_bayesdrop.priors.base import WeightPrior
 
 Table: TypeAlias = tuple[Coefficients, ...]
 
@@ -34,8 +34,8 @@ _E1_BELOW: Coefficients = (1.0, 9.5733223454, 25.6329561486)
 _E1_BELOW += (21.0996530827, 3.9584969228)
 
 
-@export("keras_bayesdrop.weight_priors.Horseshoe")
-class Horseshoe(WeightPrior):
+@export("keras_bayesdrop.priors.HorseshoePrior")
+class HorseshoePrior(WeightPrior):
     """The horseshoe prior: a Gaussian with a half-Cauchy scale.
 
         w ~ N(0, (scale * lambda)^2),    lambda ~ half-Cauchy(0, 1)
@@ -52,7 +52,7 @@ class Horseshoe(WeightPrior):
         E[-log(e^z E1(z))] = f(exp(E log z)) + remainder,
         f(z) = -log(e^z E1(z))
 
-    where `E log z` is known exactly (see `LogUniform`), and the remainder,
+    where `E log z` is known exactly (see `LogUniformPrior`), and the remainder,
     between 0 and 0.28, is a fitted function of two variables. For all `mean`
     and for `sigma / scale` from 1e-6 to 1e6, the absolute error of the KL
     divergence is below 1e-5; those of its derivatives by `log |mean|` and
@@ -64,7 +64,7 @@ class Horseshoe(WeightPrior):
 
     Example:
     ```python
-    prior = keras_bayesdrop.weight_priors.Horseshoe(scale=0.1)
+    prior = keras_bayesdrop.priors.HorseshoePrior(scale=0.1)
     prior.kl(mean=[0.0, 1.0], log_variance=[-6.0, -6.0])
     ```
 

@@ -8,12 +8,12 @@ import keras
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_positive
-from keras_bayesdrop.weight_priors.base import WeightPrior
-from keras_bayesdrop.weight_priors.base import widened
+from keras_bayesdrop.priors._numerics import widened
+from keras_bayesdrop.priors.base import WeightPrior
 
 
-@export("keras_bayesdrop.weight_priors.Gaussian")
-class Gaussian(WeightPrior):
+@export("keras_bayesdrop.priors.GaussianPrior")
+class GaussianPrior(WeightPrior):
     """The prior `w ~ N(0, stddev^2)`.
 
         KL = (mean^2 / stddev^2 + e^d - d - 1) / 2,
@@ -25,7 +25,7 @@ class Gaussian(WeightPrior):
 
     Example:
     ```python
-    prior = keras_bayesdrop.weight_priors.Gaussian(stddev=0.5)
+    prior = keras_bayesdrop.priors.GaussianPrior(stddev=0.5)
     prior.kl(mean=[0.5], log_variance=[math.log(0.25)])  # [0.5]
     ```
     """

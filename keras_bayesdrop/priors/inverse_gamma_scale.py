@@ -10,12 +10,12 @@ from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop.priors._numerics import as_float
 from keras_bayesdrop.priors.base import ScalePrior
-from keras_bayesdrop.priors.base import as_float
 
 
-@export("keras_bayesdrop.priors.InverseGamma")
-class InverseGamma(ScalePrior):
+@export("keras_bayesdrop.priors.InverseGammaScale")
+class InverseGammaScale(ScalePrior):
     """An inverse gamma prior of the variance, or of the scale.
 
         p(z) = b^a / Gamma(a) * z^(-a - 1) * exp(-b / z),    z = tau^2 or tau
@@ -40,7 +40,7 @@ class InverseGamma(ScalePrior):
 
     Example:
     ```python
-    prior = keras_bayesdrop.priors.InverseGamma(3.0, 3.0)
+    prior = keras_bayesdrop.priors.InverseGammaScale(3.0, 3.0)
     prior.optimal_variance([0.0, 10.0], count=2)  # [0.6, 1.6]
     ```
 

@@ -8,20 +8,20 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
 
-from keras_bayesdrop.weight_priors import Gaussian
-from keras_bayesdrop.weight_priors import Horseshoe
-from keras_bayesdrop.weight_priors import LogUniform
-from keras_bayesdrop.weight_priors import StudentT
+from keras_bayesdrop.priors import GaussianPrior
+from keras_bayesdrop.priors import HorseshoePrior
+from keras_bayesdrop.priors import LogUniformPrior
+from keras_bayesdrop.priors import StudentTPrior
 from tests.helpers import TestCase
-from tests.weight_priors.reference import with_gradients
+from tests.priors.weight_reference import with_gradients
 
 PRIORS = (
-    LogUniform(),
-    LogUniform("molchanov"),
-    LogUniform("kingma"),
-    Gaussian(0.7),
-    StudentT(3.0, 0.5),
-    Horseshoe(0.3),
+    LogUniformPrior(),
+    LogUniformPrior("molchanov"),
+    LogUniformPrior("kingma"),
+    GaussianPrior(0.7),
+    StudentTPrior(3.0, 0.5),
+    HorseshoePrior(0.3),
 )
 
 
@@ -150,7 +150,7 @@ class ContractTest(TestCase):
         dtype, jit_compile = how
         means = (0.0, 1e-37, -1e-20, 1e-4, -1.0, 1e5, 1e15)
         log_variances = (-1e4, -300.0, -90.0, -20.0, 0.0, 20.0, 80.0)
-        if not isinstance(prior, Gaussian):  # whose KL is then infinite
+        if not isinstance(prior, GaussianPrior):  # whose KL is then infinite
             log_variances += (300.0, 1e4)
         arguments = grid(means, log_variances, dtype)
         for each in with_gradients(
@@ -167,7 +167,9 @@ class ContractTest(TestCase):
             "float32",
         )
         for each in with_gradients(
-            LogUniform(kl).kl_of_log_alpha, log_alpha, jit_compile=jit_compile
+            LogUniformPrior(kl).kl_of_log_alpha,
+            log_alpha,
+            jit_compile=jit_compile,
         ):
             self.assertAllEqual(np.isfinite(each), np.ones(10, bool))
 

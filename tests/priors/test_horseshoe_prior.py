@@ -8,13 +8,13 @@ from numpy.polynomial import chebyshev
 from numpy.polynomial import polynomial
 
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.weight_priors import Horseshoe
-from keras_bayesdrop.weight_priors import _horseshoe_table as table
+from keras_bayesdrop.priors import HorseshoePrior
+from keras_bayesdrop.priors import _horseshoe_table as table
 from tests.helpers import TestCase
-from tests.weight_priors import fit_horseshoe
-from tests.weight_priors.reference import expectation
-from tests.weight_priors.reference import kl_by_definition
-from tests.weight_priors.reference import with_gradients
+from tests.priors import fit_horseshoe
+from tests.priors.weight_reference import expectation
+from tests.priors.weight_reference import kl_by_definition
+from tests.priors.weight_reference import with_gradients
 
 # What the class promises.
 VALUE_ERROR = 1e-5
@@ -78,7 +78,7 @@ class DefinitionTest(TestCase):
                 digits=15,
             )
         )
-        prior = Horseshoe(scale)
+        prior = HorseshoePrior(scale)
         for dtype in ("float32", "float64"):
             arguments = np.array([mean, 2.0 * np.log(sigma)], dtype)
             # float32: and 4e-7 for the rounding of the arguments.
@@ -127,7 +127,7 @@ class RangeTest(TestCase):
     def test_value_and_gradients(self, dtype, jit_compile):
         mean, log_variance, *truth = cases()
         value, by_mean, by_log_variance = with_gradients(
-            Horseshoe().kl,
+            HorseshoePrior().kl,
             mean.astype(dtype),
             log_variance.astype(dtype),
             jit_compile=jit_compile,
@@ -150,7 +150,7 @@ class RangeTest(TestCase):
         # log z f -> log z for sigma -> infinity, -log(-log z) for sigma -> 0,
         # both with a remainder that vanishes.
         log_variance = np.array([-160.0, 150.0])
-        kl = Horseshoe().kl(np.zeros(2), log_variance)
+        kl = HorseshoePrior().kl(np.zeros(2), log_variance)
         log_z = log_variance - np.euler_gamma - 2.0 * np.log(2.0)
         # The mean of -log(-log z), to second order in the spread of log z,
         # whose variance is pi^2 / 2.
@@ -161,9 +161,11 @@ class RangeTest(TestCase):
 
     def test_scale_is_the_unit_of_weights(self):
         mean, log_variance, *_ = cases()
-        scaled = Horseshoe(0.1).kl(0.1 * mean, log_variance + 2 * np.log(0.1))
+        scaled = HorseshoePrior(0.1).kl(
+            0.1 * mean, log_variance + 2 * np.log(0.1)
+        )
         self.assertAllClose(
-            scaled, Horseshoe().kl(mean, log_variance), rtol=0, atol=1e-9
+            scaled, HorseshoePrior().kl(mean, log_variance), rtol=0, atol=1e-9
         )
 
 
@@ -184,4 +186,4 @@ class ArgumentTest(TestCase):
         with self.assertRaisesRegex(
             BayesdropError, "`scale`. Expected a positive, finite float"
         ):
-            Horseshoe(0.0)
+            HorseshoePrior(0.0)

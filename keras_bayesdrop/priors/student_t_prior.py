@@ -8,10 +8,10 @@ import keras
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_positive
-from keras_bayesdrop.weight_priors._log1p_square import expected_log1p_square
-from keras_bayesdrop.weight_priors.base import WeightPrior
-from keras_bayesdrop.weight_priors.base import exp_log_stddev
-from keras_bayesdrop.weight_priors.base import widened
+from keras_bayesdrop.priors._log1p_square import expected_log1p_square
+from keras_bayesdrop.priors._numerics import exp_log_stddev
+from keras_bayesdrop.priors._numerics import widened
+from keras_bayesdrop.priors.base import WeightPrior
 
 # Bounds of mean and standard deviation, in units of scale * sqrt(df), for the
 # sake of products of squares in float32.
@@ -19,8 +19,8 @@ _LARGEST_MEAN = 1e9
 _LARGEST_STDDEV = 1e17
 
 
-@export("keras_bayesdrop.weight_priors.StudentT")
-class StudentT(WeightPrior):
+@export("keras_bayesdrop.priors.StudentTPrior")
+class StudentTPrior(WeightPrior):
     """Student's t prior, a Gaussian with heavier tails.
 
         p(w) = c * (1 + w^2 / (df * scale^2))^(-(df + 1) / 2)
@@ -28,7 +28,7 @@ class StudentT(WeightPrior):
     It is the prior of a weight whose variance has an inverse gamma prior,
     `w ~ N(0, v)`, `v ~ IG(df / 2, df * scale^2 / 2)`, with `v` integrated out.
     `df=1` is the Cauchy distribution, and for large `df` the prior tends to
-    `Gaussian(stddev=scale)`.
+    `GaussianPrior(stddev=scale)`.
 
     The expectation of `log(1 + w^2 / (df * scale^2))` has no elementary form.
     It is computed by Gauss-Hermite quadrature for narrow posteriors, and from
@@ -43,7 +43,7 @@ class StudentT(WeightPrior):
 
     Example:
     ```python
-    prior = keras_bayesdrop.weight_priors.StudentT(df=3.0, scale=0.1)
+    prior = keras_bayesdrop.priors.StudentTPrior(df=3.0, scale=0.1)
     prior.kl(mean=[0.0, 1.0], log_variance=[-6.0, -6.0])
     ```
     """

@@ -10,13 +10,13 @@ import numpy as np
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_choice
-from keras_bayesdrop.weight_priors._log_moment import log_moment
-from keras_bayesdrop.weight_priors.base import LARGEST_RATIO
-from keras_bayesdrop.weight_priors.base import WeightPrior
-from keras_bayesdrop.weight_priors.base import dtype_of
-from keras_bayesdrop.weight_priors.base import exp_log_stddev
-from keras_bayesdrop.weight_priors.base import ratio_to_stddev
-from keras_bayesdrop.weight_priors.base import widened
+from keras_bayesdrop.priors._log_moment import log_moment
+from keras_bayesdrop.priors._numerics import LARGEST_RATIO
+from keras_bayesdrop.priors._numerics import dtype_of
+from keras_bayesdrop.priors._numerics import exp_log_stddev
+from keras_bayesdrop.priors._numerics import ratio_to_stddev
+from keras_bayesdrop.priors._numerics import widened
+from keras_bayesdrop.priors.base import WeightPrior
 
 FORMS = ("exact", "molchanov", "kingma")
 
@@ -26,8 +26,8 @@ _KINGMA = (1.16145124, -1.50204118, 0.58629921)
 _SMALL_ALPHA = 0.5 * (np.euler_gamma + math.log(2.0))
 
 
-@export("keras_bayesdrop.weight_priors.LogUniform")
-class LogUniform(WeightPrior):
+@export("keras_bayesdrop.priors.LogUniformPrior")
+class LogUniformPrior(WeightPrior):
     """The prior `p(w) = C / |w|` of variational dropout, which is improper.
 
     The KL divergence depends on `u = mean^2 / (2 sigma^2) = 1 / (2 alpha)`
@@ -46,8 +46,8 @@ class LogUniform(WeightPrior):
     al., 2017, proposition 1). What is minimised is a pseudo-KL: the result is
     a penalised maximum likelihood estimate of `mean` and `sigma`, and its
     predictive spread has no Bayesian meaning. Use it to make networks sparse.
-    For uncertainty use a proper prior: `Gaussian`, `StudentT`, or `Horseshoe`,
-    which shrinks small weights much as this one does.
+    For uncertainty use a proper prior: `GaussianPrior`, `StudentTPrior`, or
+    `HorseshoePrior`, which shrinks small weights much as this one does.
 
     `kl="exact"` has a relative error below 1e-6 in float32 and below 1e-12 in
     float64, for `u` from 0 to 1e36, and the exact gradient to the same
@@ -67,7 +67,7 @@ class LogUniform(WeightPrior):
 
     Example:
     ```python
-    prior = keras_bayesdrop.weight_priors.LogUniform()
+    prior = keras_bayesdrop.priors.LogUniformPrior()
     prior.kl(mean=[0.0, 1.0], log_variance=[0.0, 0.0])  # [0.0, 0.4267]
     prior.kl_of_log_alpha([0.0])  # alpha = 1, so the same: [0.4267]
     ```

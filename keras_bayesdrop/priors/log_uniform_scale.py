@@ -7,13 +7,12 @@ import keras
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop.priors._numerics import as_float
 from keras_bayesdrop.priors.base import ScalePrior
-from keras_bayesdrop.priors.base import as_float
 
 
-# Registered by a name of its own: a prior of weights may be log-uniform too.
 @export("keras_bayesdrop.priors.LogUniformScale")
-class LogUniform(ScalePrior):
+class LogUniformScale(ScalePrior):
     """A prior that is uniform in the log of the scale.
 
         p(tau^2) = 1 / tau^2,    p(tau) = 1 / tau,    p(log(tau)) = 1
@@ -33,7 +32,7 @@ class LogUniform(ScalePrior):
 
     Example:
     ```python
-    prior = keras_bayesdrop.priors.LogUniform()
+    prior = keras_bayesdrop.priors.LogUniformScale()
     prior.optimal_variance([0.0, 10.0], count=2)  # [0.0, 2.5]
     ```
 

@@ -12,7 +12,7 @@ depends on u = mean^2 / (2 sigma^2) and on E log z, through
 
 A row holds the coefficients of one polynomial, from the power of zero upwards.
 They are the five leading factors of an interpolant at Chebyshev nodes, whose
-values come from quadrature. `tests/weight_priors/fit_horseshoe.py` makes the
+values come from quadrature. `tests/priors/fit_horseshoe.py` makes the
 table anew.
 """
 

@@ -13,9 +13,9 @@ import numpy as np
 from scipy import optimize
 from scipy import stats
 
-from keras_bayesdrop.priors import HalfCauchy
-from keras_bayesdrop.priors import InverseGamma
-from keras_bayesdrop.priors import LogUniform
+from keras_bayesdrop.priors import HalfCauchyScale
+from keras_bayesdrop.priors import InverseGammaScale
+from keras_bayesdrop.priors import LogUniformScale
 
 VARIABLES = ("variance", "scale", "log_scale")
 # Every kind of prior with every variable of the density.
@@ -23,10 +23,10 @@ PRIORS = tuple(
     prior
     for variable in VARIABLES
     for prior in (
-        InverseGamma(3.0, 3.0, variable=variable),
-        InverseGamma(0.7, 0.2, on="scale", variable=variable),
-        HalfCauchy(0.6, variable=variable),
-        LogUniform(variable=variable),
+        InverseGammaScale(3.0, 3.0, variable=variable),
+        InverseGammaScale(0.7, 0.2, on="scale", variable=variable),
+        HalfCauchyScale(0.6, variable=variable),
+        LogUniformScale(variable=variable),
     )
 )
 
@@ -36,12 +36,12 @@ def log_density(prior, tau):
     tau = np.asarray(tau, "float64")
     # d(variable) / d(tau)
     slope = {"variance": 2.0 * tau, "scale": 1.0, "log_scale": 1.0 / tau}
-    if isinstance(prior, InverseGamma) and prior.on == "variance":
+    if isinstance(prior, InverseGammaScale) and prior.on == "variance":
         over_tau = stats.invgamma.logpdf(tau**2, prior.a, scale=prior.b)
         over_tau = over_tau + np.log(2.0 * tau)
-    elif isinstance(prior, InverseGamma):
+    elif isinstance(prior, InverseGammaScale):
         over_tau = stats.invgamma.logpdf(tau, prior.a, scale=prior.b)
-    elif isinstance(prior, HalfCauchy):
+    elif isinstance(prior, HalfCauchyScale):
         over_tau = stats.halfcauchy.logpdf(tau, scale=prior.eta)
     else:
         over_tau = -np.log(tau)
@@ -69,12 +69,12 @@ def best_variance(prior, moments, count):
 def decimal_score(prior, variance):
     """d log_density / d log(tau), by hand, for the Decimal tau^2."""
     power = {"variance": 2, "scale": 1, "log_scale": 0}[prior.variable]
-    if isinstance(prior, InverseGamma):
+    if isinstance(prior, InverseGammaScale):
         a, b = Decimal(prior.a), Decimal(prior.b)
         if prior.on == "variance":
             return 2 * b / variance - 2 * a - power
         return b / variance.sqrt() - a - power
-    if isinstance(prior, HalfCauchy):
+    if isinstance(prior, HalfCauchyScale):
         # over tau: -2 tau^2 / (eta^2 + tau^2)
         eta = Decimal(prior.eta)
         return 1 - power - 2 * variance / (eta * eta + variance)

@@ -8,7 +8,7 @@ import keras
 
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_rate
-from keras_bayesdrop.priors.base import as_float
+from keras_bayesdrop.priors._numerics import as_float
 
 
 def mixture_kl(

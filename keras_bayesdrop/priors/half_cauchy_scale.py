@@ -9,12 +9,12 @@ import keras
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop.priors._numerics import as_float
 from keras_bayesdrop.priors.base import ScalePrior
-from keras_bayesdrop.priors.base import as_float
 
 
-@export("keras_bayesdrop.priors.HalfCauchy")
-class HalfCauchy(ScalePrior):
+@export("keras_bayesdrop.priors.HalfCauchyScale")
+class HalfCauchyScale(ScalePrior):
     """A half-Cauchy prior of the scale: the horseshoe.
 
         p(tau) = 2 / (pi * eta * (1 + tau^2 / eta^2)),    tau > 0
@@ -36,7 +36,7 @@ class HalfCauchy(ScalePrior):
 
     Example:
     ```python
-    prior = keras_bayesdrop.priors.HalfCauchy(1.0)
+    prior = keras_bayesdrop.priors.HalfCauchyScale(1.0)
     prior.optimal_variance([0.0, 10.0], count=2)  # [0.0, 2.8708]
     ```
 

@@ -15,8 +15,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop.weight_priors._faddeeva import fourier_coefficients
-from keras_bayesdrop.weight_priors.base import dtype_of
+from keras_bayesdrop.priors._faddeeva import fourier_coefficients
+from keras_bayesdrop.priors._numerics import dtype_of
 
 # Quadrature below this standard deviation, the series above. Relative to the
 # result, their errors there are 3e-7 and 1e-8 in float32, and 1e-13 and 1e-14

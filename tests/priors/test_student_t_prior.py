@@ -7,13 +7,13 @@ from absl.testing import parameterized
 from scipy import stats
 
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.weight_priors import Gaussian
-from keras_bayesdrop.weight_priors import StudentT
-from keras_bayesdrop.weight_priors._log1p_square import expected_log1p_square
+from keras_bayesdrop.priors import GaussianPrior
+from keras_bayesdrop.priors import StudentTPrior
+from keras_bayesdrop.priors._log1p_square import expected_log1p_square
 from tests.helpers import TestCase
-from tests.weight_priors.reference import expectation
-from tests.weight_priors.reference import kl_by_definition
-from tests.weight_priors.reference import with_gradients
+from tests.priors.weight_reference import expectation
+from tests.priors.weight_reference import kl_by_definition
+from tests.priors.weight_reference import with_gradients
 
 
 def log1p_square(w):
@@ -43,7 +43,7 @@ class DefinitionTest(TestCase):
         expected = float(
             kl_by_definition(minus_log_prior, mean, sigma, breaks, digits=20)
         )
-        prior = StudentT(df, scale)
+        prior = StudentTPrior(df, scale)
         for dtype, rtol in (("float32", 1e-5), ("float64", 1e-12)):
             arguments = np.array([mean, 2.0 * np.log(sigma)], dtype)
             self.assertAllClose(
@@ -55,7 +55,7 @@ class DefinitionTest(TestCase):
         mean = np.array([0.0, 0.2, -7.0])
         log_variance = np.full(3, -50.0)
         entropy = 0.5 * (np.log(2.0 * np.pi) + 1.0 - 50.0)
-        kl = StudentT(2.5, 0.4).kl(mean, log_variance)
+        kl = StudentTPrior(2.5, 0.4).kl(mean, log_variance)
         log_prior = stats.t.logpdf(mean, 2.5, scale=0.4)
         self.assertAllClose(kl, -log_prior - entropy, rtol=1e-12, atol=0)
 
@@ -109,7 +109,7 @@ class ExpectationTest(TestCase):
             sigma.astype(dtype),
             jit_compile=jit_compile,
         )
-        # What `StudentT` promises; the reference itself is good to 1e-13.
+        # What `StudentTPrior` promises; the reference itself is good to 1e-13.
         rtol = 1e-5 if dtype == "float32" else 1e-12
         self.assertAllClose(value, truth[0], rtol=rtol, atol=0)
         # By a mean far below sigma the reference cancels some digits.
@@ -125,8 +125,8 @@ class LimitTest(TestCase):
     def test_many_degrees_of_freedom_are_a_gaussian(self, dtype):
         mean = np.array([0.0, 0.1, -1.5, 4.0], dtype)
         log_variance = np.array([-8.0, 0.3, 1.0, -2.0], dtype)
-        student = with_gradients(StudentT(1e7, 0.7).kl, mean, log_variance)
-        gaussian = with_gradients(Gaussian(0.7).kl, mean, log_variance)
+        student = with_gradients(StudentTPrior(1e7, 0.7).kl, mean, log_variance)
+        gaussian = with_gradients(GaussianPrior(0.7).kl, mean, log_variance)
         # The first correction is E[x^4 - 2 x^2 - 1] / (4 df) with x = w / 0.7,
         # below 1100 / 4e7; its derivatives are below four times that.
         for one, other in zip(student, gaussian, strict=True):
@@ -134,8 +134,8 @@ class LimitTest(TestCase):
 
     @parameterized.parameters(1e3, 1e8, 1e15)
     def test_constant_does_not_cancel(self, df):
-        # KL of the prior's own narrow Gaussian: only the constant matters.
-        kl = StudentT(df).kl(np.zeros(1), np.zeros(1))
+        # KL of the prior's own narrow GaussianPrior: only the constant matters.
+        kl = StudentTPrior(df).kl(np.zeros(1), np.zeros(1))
         # At mean 0, sigma 1: (log(df / 2) / 2 - log Gamma ratio) is
         # 1 / (4 df), and E log(1 + w^2 / df) is 1 / df - 3 / (2 df^2).
         expected = 0.5 * (df + 1) * (1 / df - 1.5 / df**2) - 0.5 + 0.25 / df
@@ -149,4 +149,4 @@ class ArgumentTest(TestCase):
         with self.assertRaisesRegex(
             BayesdropError, f"`{name}`. Expected a positive, finite float"
         ):
-            StudentT(**arguments)
+            StudentTPrior(**arguments)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the table of the horseshoe's KL anew, from quadrature.
 
-python -m tests.weight_priors.fit_horseshoe
+python -m tests.priors.fit_horseshoe
 
-It prints what belongs in `keras_bayesdrop/weight_priors/_horseshoe_table.py`.
+It prints what belongs in `keras_bayesdrop/priors/_horseshoe_table.py`.
 """
 
 import sys
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy import special
 
-from keras_bayesdrop.weight_priors import _horseshoe_table as table
-from tests.weight_priors.reference import half_line
+from keras_bayesdrop.priors import _horseshoe_table as table
+from tests.priors.weight_reference import half_line
 
 
 def minus_log(log_z):

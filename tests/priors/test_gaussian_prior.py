@@ -6,10 +6,10 @@ import numpy as np
 from absl.testing import parameterized
 
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.weight_priors import Gaussian
+from keras_bayesdrop.priors import GaussianPrior
 from tests.helpers import TestCase
-from tests.weight_priors.reference import kl_by_definition
-from tests.weight_priors.reference import with_gradients
+from tests.priors.weight_reference import kl_by_definition
+from tests.priors.weight_reference import with_gradients
 
 
 class GaussianTest(TestCase):
@@ -27,21 +27,21 @@ class GaussianTest(TestCase):
             )
             for m, v in pairs
         ]
-        kl = Gaussian(stddev).kl(mean, log_variance)
+        kl = GaussianPrior(stddev).kl(mean, log_variance)
         self.assertAllClose(kl, expected, rtol=1e-13, atol=0)
 
     def test_gradients(self):
         mean = np.array([0.0, -0.3, 40.0])
         log_variance = np.array([-14.0, 0.5, 3.0])
         _, by_mean, by_log_variance = with_gradients(
-            Gaussian(0.5).kl, mean, log_variance
+            GaussianPrior(0.5).kl, mean, log_variance
         )
         self.assertAllClose(by_mean, 4.0 * mean, rtol=1e-14, atol=0)
         expected = 2.0 * np.exp(log_variance) - 0.5
         self.assertAllClose(by_log_variance, expected, rtol=1e-14, atol=0)
 
     def test_zero_where_posterior_is_prior(self):
-        kl = Gaussian(0.3).kl(np.zeros(1), np.full(1, 2.0 * np.log(0.3)))
+        kl = GaussianPrior(0.3).kl(np.zeros(1), np.full(1, 2.0 * np.log(0.3)))
         self.assertAllEqual(kl, [0.0])
 
     @parameterized.parameters(0.0, -1.0, np.nan, np.inf, "1", True)
@@ -49,4 +49,4 @@ class GaussianTest(TestCase):
         with self.assertRaisesRegex(
             BayesdropError, "`stddev`. Expected a positive, finite float"
         ):
-            Gaussian(stddev)
+            GaussianPrior(stddev)

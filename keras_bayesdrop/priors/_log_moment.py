@@ -28,7 +28,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop.weight_priors._faddeeva import fourier_coefficients
+from keras_bayesdrop.priors._faddeeva import fourier_coefficients
 
 Coefficients: TypeAlias = tuple[float, ...]
 
