@@ -87,5 +87,5 @@ class DropoutLoss:
         if self.length_scale is None:
             return None
         return DropoutL2(
-            self.rate, self.length_scale, None, num_train_examples, loss="nll"
+            self.rate, self.length_scale, num_train_examples, likelihood="nll"
         )

@@ -9,12 +9,12 @@ import keras
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.losses._likelihood import Likelihood
-from keras_bayesdrop.losses._likelihood import check_same_shape
+from keras_bayesdrop.losses._likelihood_loss import LikelihoodLoss
+from keras_bayesdrop.losses._likelihood_loss import check_same_shape
 
 
 @export("keras_bayesdrop.losses.HeteroscedasticGaussianNLL")
-class HeteroscedasticGaussianNLL(Likelihood):
+class HeteroscedasticGaussianNLL(LikelihoodLoss):
     """Negative log-likelihood of Gaussian noise with a learned variance.
 
     Of the `2 * D` outputs for `D` targets, the first half are the means `m`

@@ -118,6 +118,7 @@ def check_joint_optimum(
         "The scales of the rows and of the matrix have no joint optimum: the "
         f"density grows for ever as the matrix scale gets {way} and the row "
         "scales make up for it. Expected priors that prevent this, such as "
-        "`InverseGammaScale` for the rows, or `HalfCauchyScale` for both. Received: "
-        f"row_prior={row_prior!r}, matrix_prior={matrix_prior!r}{received}"
+        "`InverseGammaScale` for the rows, or `HalfCauchyScale` for both. "
+        f"Received: row_prior={row_prior!r}, matrix_prior={matrix_prior!r}"
+        f"{received}"
     )

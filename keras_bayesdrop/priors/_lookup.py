@@ -116,9 +116,7 @@ def _class_of(
     return classes[0] if classes else None
 
 
-def _by_config(
-    config: dict[str, Any], kinds: list[Any], name: str
-) -> Prior | None:
+def _by_config(config: dict[str, Any], kinds: list[Any], name: str) -> Any:
     """Returns the prior that a dict describes, or `None`."""
     try:
         if "registered_name" in config:

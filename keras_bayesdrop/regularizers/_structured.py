@@ -12,18 +12,16 @@ from typing import ClassVar
 
 import keras
 
-from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.losses.likelihood import get_likelihood
+from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.priors import structured_scales
 from keras_bayesdrop.priors.structures import check_structure
-from keras_bayesdrop.regularizers._loss_units import LOSSES
-from keras_bayesdrop.regularizers._loss_units import check_noise_precision
-from keras_bayesdrop.regularizers._loss_units import loss_per_nat
 
 # Its square, over that of a large `sigma0`, is still a number of float32.
 _SMALLEST_EPSILON = 1e-12
@@ -49,10 +47,10 @@ class StructuredPenalty(keras.regularizers.Regularizer):
         num_train_examples: int,
         sigma0: float,
         epsilon: float,
-        loss: str,
-        noise_precision: float | None,
-        num_outputs: int,
+        likelihood: Any,
+        **kwargs: Any,
     ) -> None:
+        refuse_old_keywords(kwargs, type(self).__name__)
         self.row_prior, self.matrix_prior = check_structure(
             self.structure, row_prior, matrix_prior
         )
@@ -64,9 +62,7 @@ class StructuredPenalty(keras.regularizers.Regularizer):
             axis = check_int(axis, "axis")
         self.axis = axis
         self.epsilon = check_epsilon(epsilon)
-        self.loss = check_choice(loss, "loss", LOSSES)
-        self.noise_precision = check_noise_precision(noise_precision, loss)
-        self.num_outputs = check_positive_int(num_outputs, "num_outputs")
+        self.likelihood = get_likelihood(likelihood)
 
     def __call__(self, x: Any) -> Any:
         """Returns the penalty for the weights `x`, in float32 or better."""
@@ -77,13 +73,7 @@ class StructuredPenalty(keras.regularizers.Regularizer):
         terms = constant + keras.ops.log(variance) + moments / variance
         nats = 0.5 * keras.ops.sum(terms)
         nats = nats - scales.log_prob(self.row_prior, self.matrix_prior)
-        per_nat = loss_per_nat(
-            self.loss,
-            self.noise_precision,
-            self.num_train_examples,
-            self.num_outputs,
-        )
-        return per_nat * nats
+        return self.likelihood.loss_per_nat(self.num_train_examples) * nats
 
     def scales(self, kernel: Any) -> GroupScales:
         """Returns the best scales for a kernel, as NumPy arrays.
@@ -113,9 +103,7 @@ class StructuredPenalty(keras.regularizers.Regularizer):
             "num_train_examples": self.num_train_examples,
             "sigma0": self.sigma0,
             "epsilon": self.epsilon,
-            "loss": self.loss,
-            "noise_precision": self.noise_precision,
-            "num_outputs": self.num_outputs,
+            "likelihood": keras.saving.serialize_keras_object(self.likelihood),
         }
 
     def _scales(self, moments: Any) -> GroupScales:

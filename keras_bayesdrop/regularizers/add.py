@@ -28,11 +28,10 @@ class ADD(StructuredPenalty):
         sigma0: Positive float. Unit of the scale. Defaults to `1.0`.
         epsilon: Positive float. Standard deviation that each weight is taken
             to have about its value, see `ARD`. Defaults to `1e-4`.
-        loss: `"nll"`, `"mse"` or `"half_mse"`, see `ARD`. Defaults to `"nll"`.
-        noise_precision: Positive float, inverse variance of the observation
-            noise; `None` if `loss="nll"`.
-        num_outputs: Positive int. Number of values per example that the loss
-            averages over. Defaults to `1`.
+        likelihood: The likelihood that the model's loss stands for, see `ARD`.
+            Defaults to `"nll"`.
+        **kwargs: Must be empty. An older spelling of `likelihood` raises an
+            error with the new one.
 
     Example:
     ```python
@@ -53,9 +52,8 @@ class ADD(StructuredPenalty):
         num_train_examples: int,
         sigma0: float = 1.0,
         epsilon: float = 1e-4,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
+        **kwargs: Any,
     ) -> None:
         super().__init__(
             row_prior=None,
@@ -64,9 +62,8 @@ class ADD(StructuredPenalty):
             num_train_examples=num_train_examples,
             sigma0=sigma0,
             epsilon=epsilon,
-            loss=loss,
-            noise_precision=noise_precision,
-            num_outputs=num_outputs,
+            likelihood=likelihood,
+            **kwargs,
         )
 
     def get_config(self) -> dict[str, Any]:

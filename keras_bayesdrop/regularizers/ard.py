@@ -28,10 +28,10 @@ class ARD(StructuredPenalty):
         penalty = c / (N * D) * nats
 
     for `N` training examples, `D` outputs, and `c` by the loss that the model
-    is compiled with: 1 for `"nll"`, a log-likelihood in nats such as
-    cross-entropy; `2 / tau` for `"mse"` and `1 / tau` for `"half_mse"`, with
-    `tau` the `noise_precision`. Its gradient is that of a weight decay which
-    differs from row to row, and follows the weights:
+    is compiled with: 1 for a log-likelihood in nats such as cross-entropy,
+    and `2 / tau` for a mean squared error with observation noise of precision
+    `tau`. The gradient is that of a weight decay which differs from row to
+    row, and follows the weights:
 
         gradient = c / (N * D) * W[r, j] / (sigma0^2 * tau[r]^2)
 
@@ -54,12 +54,13 @@ class ARD(StructuredPenalty):
             weight is taken to have about its value. It keeps scales from 0,
             and matters for rows of weights as small as it is. Defaults to
             `1e-4`.
-        loss: `"nll"`, `"mse"` or `"half_mse"`. Defaults to `"nll"`.
-        noise_precision: Positive float. Inverse variance of the observation
-            noise, in the units of the targets that the loss sees. Must be
-            `None` if `loss="nll"`, where the loss holds it already.
-        num_outputs: Positive int. Number `D` of values per example that the
-            loss averages over. Defaults to `1`.
+        likelihood: The likelihood that the model's loss stands for: `"nll"`
+            for a negative log-likelihood in nats, such as cross-entropy,
+            `keras_bayesdrop.losses.GaussianLikelihood(noise_precision)` for a
+            squared error, or another `keras_bayesdrop.losses.Likelihood`.
+            Defaults to `"nll"`.
+        **kwargs: Must be empty. An older spelling of `likelihood` raises an
+            error with the new one.
 
     Example:
     ```python
@@ -84,9 +85,8 @@ class ARD(StructuredPenalty):
         sigma0: float = 1.0,
         axis: int = -2,
         epsilon: float = 1e-4,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
+        **kwargs: Any,
     ) -> None:
         super().__init__(
             row_prior=prior,
@@ -95,9 +95,8 @@ class ARD(StructuredPenalty):
             num_train_examples=num_train_examples,
             sigma0=sigma0,
             epsilon=epsilon,
-            loss=loss,
-            noise_precision=noise_precision,
-            num_outputs=num_outputs,
+            likelihood=likelihood,
+            **kwargs,
         )
 
     def get_config(self) -> dict[str, Any]:

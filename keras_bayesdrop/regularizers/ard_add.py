@@ -39,11 +39,10 @@ class ARDADD(StructuredPenalty):
             Defaults to `-2`.
         epsilon: Positive float. Standard deviation that each weight is taken
             to have about its value, see `ARD`. Defaults to `1e-4`.
-        loss: `"nll"`, `"mse"` or `"half_mse"`, see `ARD`. Defaults to `"nll"`.
-        noise_precision: Positive float, inverse variance of the observation
-            noise; `None` if `loss="nll"`.
-        num_outputs: Positive int. Number of values per example that the loss
-            averages over. Defaults to `1`.
+        likelihood: The likelihood that the model's loss stands for, see `ARD`.
+            Defaults to `"nll"`.
+        **kwargs: Must be empty. An older spelling of `likelihood` raises an
+            error with the new one.
 
     Raises:
         BayesdropError: If the scales have no joint optimum; when the kernel
@@ -72,9 +71,8 @@ class ARDADD(StructuredPenalty):
         sigma0: float = 1.0,
         axis: int = -2,
         epsilon: float = 1e-4,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
+        **kwargs: Any,
     ) -> None:
         super().__init__(
             row_prior=row_prior,
@@ -83,9 +81,8 @@ class ARDADD(StructuredPenalty):
             num_train_examples=num_train_examples,
             sigma0=sigma0,
             epsilon=epsilon,
-            loss=loss,
-            noise_precision=noise_precision,
-            num_outputs=num_outputs,
+            likelihood=likelihood,
+            **kwargs,
         )
 
     def get_config(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ With `l_s = log p(y | x, noise_s)`, the likelihood under sample `s` of `S`:
     tail-adaptive         sum{ w_s * l_s : s },  w_s held fixed
 
 All three have the gradient `sum{ w_s * grad l_s : s }`, with the weights of
-`_sample_weights`.
+`losses.sample_weights`.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop.losses._sample_weights import tail_adaptive_weights
+from keras_bayesdrop.losses.sample_weights import tail_adaptive_weights
 
 
 def lower_bound(log_likelihood: Any) -> Any:

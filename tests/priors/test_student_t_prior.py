@@ -134,7 +134,7 @@ class LimitTest(TestCase):
 
     @parameterized.parameters(1e3, 1e8, 1e15)
     def test_constant_does_not_cancel(self, df):
-        # KL of the prior's own narrow GaussianPrior: only the constant matters.
+        # KL of the prior's own narrow Gaussian: only the constant matters.
         kl = StudentTPrior(df).kl(np.zeros(1), np.zeros(1))
         # At mean 0, sigma 1: (log(df / 2) / 2 - log Gamma ratio) is
         # 1 / (4 df), and E log(1 + w^2 / df) is 1 / df - 3 / (2 df^2).

@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 from scipy import stats
 
+from keras_bayesdrop.losses import GaussianLikelihood
+from keras_bayesdrop.losses import LikelihoodInNats
 from keras_bayesdrop.priors import HalfCauchyScale
 from keras_bayesdrop.priors import InverseGammaScale
 from keras_bayesdrop.priors import LogUniformScale
@@ -30,6 +32,13 @@ PENALTIES = (
     (ARDADD, (InverseGammaScale(2.0, 0.5), HalfCauchyScale(1.0), 40)),
     (ARDADD, (HalfCauchyScale(1.0), LogUniformScale(), 40)),
 )
+
+
+def likelihood_of(loss, precision, outputs):
+    """Returns the likelihood of a loss: "nll", "mse" or "half_mse"."""
+    if loss == "nll":
+        return LikelihoodInNats(outputs)
+    return GaussianLikelihood(precision, outputs, loss)
 
 
 def kernel(*shape, seed=0):

@@ -3,6 +3,7 @@ import keras
 import numpy as np
 from absl.testing import parameterized
 
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.priors import HalfCauchyScale
 from keras_bayesdrop.regularizers import ADD
 from tests.helpers import TestCase
@@ -33,7 +34,9 @@ class MatrixTest(TestCase):
         x = rng.normal(size=(200, 6))
         y = x + 0.5 * rng.normal(size=(200, 6))
         regularizer = ADD(
-            "half_cauchy", 200, loss="mse", noise_precision=4.0, num_outputs=6
+            "half_cauchy",
+            200,
+            likelihood=GaussianLikelihood(4.0, num_outputs=6),
         )
         dense = keras.layers.Dense(
             6, use_bias=False, kernel_regularizer=regularizer

@@ -3,6 +3,7 @@ import keras
 import numpy as np
 from absl.testing import parameterized
 
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.priors import HalfCauchyScale
 from keras_bayesdrop.regularizers import ARD
 from tests.helpers import TestCase
@@ -76,7 +77,7 @@ class RelevanceTest(TestCase):
         # has no minimum but 0 unless |s| > 2 * sqrt(10 / 800), which is twice
         # the size of s for an input of no use: one in 60_000 is as large.
         regularizer = ARD(
-            prior, 200, loss="mse", noise_precision=4.0, num_outputs=10
+            prior, 200, likelihood=GaussianLikelihood(4.0, num_outputs=10)
         )
         dense = keras.layers.Dense(10, kernel_regularizer=regularizer)
         model = keras.Sequential([keras.Input((8,)), dense])

@@ -46,7 +46,7 @@ class ScalesTest(TestCase):
         regularizer = ARDADD("inverse_gamma", HalfCauchyScale(0.1), 40)
         self.assertEqual(regularizer.matrix_prior, HalfCauchyScale(0.1))
         config = regularizer.get_config()
-        self.assertEqual(config["row_prior"]["class_name"], "InverseGamma")
+        self.assertEqual(config["row_prior"]["class_name"], "InverseGammaScale")
         self.assertEqual(
             config["matrix_prior"]["class_name"], "HalfCauchyScale"
         )

@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
 
-from keras_bayesdrop.losses._sample_weights import SAMPLE_WEIGHTS
-from keras_bayesdrop.losses._sample_weights import tail_adaptive_weights
+from keras_bayesdrop.losses.sample_weights import SAMPLE_WEIGHTS
+from keras_bayesdrop.losses.sample_weights import tail_adaptive_weights
 from keras_bayesdrop.training._objectives import OBJECTIVES
 from keras_bayesdrop.training._objectives import importance_weighted
 from keras_bayesdrop.training._objectives import lower_bound

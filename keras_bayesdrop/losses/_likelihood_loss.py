@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What losses that are likelihoods share.
+"""The base class of losses that are negative log-likelihoods.
 
-Such a loss has a method `log_prob(y_true, y_pred)`: the log density of the
-targets in nats, one number an example, normalised. The loss is minus that.
+Such a loss has a method `log_prob(y_true, y_pred)`: the normalised log density
+of the targets in nats, one number per example. The loss is minus this number.
 """
 
 from typing import Any
@@ -12,14 +12,14 @@ import keras
 from keras_bayesdrop.errors import BayesdropError
 
 
-class Likelihood(keras.losses.Loss):
+class LikelihoodLoss(keras.losses.Loss):
     """A loss that is minus a log density, in float32 or better.
 
     Args:
         reduction: As in `keras.losses.Loss`.
         name: Name of the loss.
-        dtype: Dtype or dtype policy to compute in. What is narrower than
-            float32 is taken as float32.
+        dtype: Dtype or dtype policy to compute in. Float32 replaces
+            narrower dtypes.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Likelihood(keras.losses.Loss):
         return keras.ops.sum(self._log_density(y_true, y_pred), axis=-1)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Returns minus the log density, one number an example."""
+        """Returns minus the log density, one number per example."""
         return -self.log_prob(y_true, y_pred)
 
     def _log_density(self, y_true: Any, y_pred: Any) -> Any:
@@ -60,16 +60,18 @@ class Likelihood(keras.losses.Loss):
 
 
 def check_same_shape(y_true: Any, location: Any, outputs: str) -> None:
-    """Raises if targets would be broadcast against what they belong to.
+    """Raises if the shapes of targets and outputs differ.
+
+    Otherwise they would be broadcast against each other.
 
     Args:
         y_true: Targets.
         location: Tensor with a number for each target.
-        outputs: What the outputs should have been, for the message.
+        outputs: Description of the expected outputs, for the message.
     """
     fits = len(y_true.shape) == len(location.shape) and all(
-        target is None or made is None or target == made
-        for target, made in zip(y_true.shape, location.shape, strict=True)
+        target is None or output is None or target == output
+        for target, output in zip(y_true.shape, location.shape, strict=True)
     )
     if not fits:
         raise BayesdropError(
