@@ -15,6 +15,7 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import ADDResidual
 from keras_bayesdrop.layers import BayesianDense
 from keras_bayesdrop.layers import VariationalDense
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.regularizers import ADD
 from tests.helpers import TestCase
 
@@ -125,9 +126,7 @@ class ContractTest(TestCase):
             "sigma0": 0.5,
             "epsilon": 1e-3,
             "scales": "variable",
-            "loss": "half_mse",
-            "noise_precision": 2.0,
-            "num_outputs": 3,
+            "likelihood": GaussianLikelihood(2.0, 3, "half_mse"),
             "name": "mine",
         }
         layer = ADDResidual(layers.Dense(4), **settings)
@@ -135,7 +134,7 @@ class ContractTest(TestCase):
         self.assertEqual(made.get_config(), layer.get_config())
         self.assertEqual(made.matrix_prior, settings["scale_prior"])
         self.assertEqual(made.shortcut.name, "straight")
-        for name in ("sigma0", "epsilon", "scales", "loss", "num_outputs"):
+        for name in ("sigma0", "epsilon", "scales", "likelihood"):
             self.assertEqual(getattr(made, name), settings[name])
         noise = kbd.noise.LogNormal(0.3)
         layer = drawn(layers.Dense(4), noise=noise, noise_on="input", seed=4)
@@ -260,8 +259,8 @@ class PenaltyTest(TestCase):
         settings=(
             {},
             {"sigma0": 0.3, "epsilon": 1e-2},
-            {"loss": "mse", "noise_precision": 4.0, "num_outputs": 3},
-            {"loss": "half_mse", "noise_precision": 4.0},
+            {"likelihood": GaussianLikelihood(4.0, 3)},
+            {"likelihood": GaussianLikelihood(4.0, loss="half_mse")},
         ),
     )
     def test_is_that_of_the_regularizer(self, prior, settings):
@@ -660,9 +659,9 @@ class BadInputTest(TestCase):
         ({"noise_on": "output"}, "noise_on"),
         ({"rate": 0.5}, "rate"),
         ({"noise": "bernoulli"}, "noise"),
-        ({"loss": "mae"}, "loss"),
-        ({"loss": "mse"}, "noise_precision"),
-        ({"num_outputs": 0}, "num_outputs"),
+        ({"likelihood": "mae"}, "likelihood"),
+        ({"likelihood": "mse"}, "likelihood"),
+        ({"likelihood": 0}, "likelihood"),
     )
     def test_arguments(self, given, name):
         settings = {

@@ -12,6 +12,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import BayesianConv2D
 from keras_bayesdrop.layers import BayesianDense
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.priors import HalfCauchyScale
 from keras_bayesdrop.priors import InverseGammaScale
 from tests.helpers import TestCase
@@ -240,9 +241,7 @@ class LossTest(TestCase):
             4,
             50,
             structure=None,
-            loss="mse",
-            noise_precision=5.0,
-            num_outputs=2,
+            likelihood=GaussianLikelihood(5.0, num_outputs=2),
         )
         layer.build((None, 7))
         # c / (N * D) = (2 / tau) / (N * D)
@@ -294,8 +293,8 @@ class ArgumentTest(TestCase):
             {"estimator": "Flipout"},
             {"scales": "epoch"},
             {"scales": "variable", "structure": None},
-            {"loss": "mae"},
-            {"num_outputs": 0},
+            {"likelihood": "mae"},
+            {"likelihood": 0},
         ),
     )
     def test_wrong_arguments(self, layer, bad):

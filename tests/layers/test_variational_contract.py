@@ -17,6 +17,7 @@ from keras_bayesdrop.layers import VariationalConv2D
 from keras_bayesdrop.layers import VariationalDense
 from keras_bayesdrop.layers import VariationalDropout
 from keras_bayesdrop.layers import _log_alpha
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.priors import GaussianPrior
 from keras_bayesdrop.priors import LogUniformPrior
 from keras_bayesdrop.priors import StudentTPrior
@@ -304,7 +305,7 @@ class LossTest(TestCase):
 
     def test_the_kl_in_the_units_of_the_squared_error(self):
         layer = VariationalDropout(
-            50, loss="mse", noise_precision=5.0, num_outputs=2
+            50, likelihood=GaussianLikelihood(5.0, num_outputs=2)
         )
         layer.build((None, 7))
         # c / (N * D) = (2 / tau) / (N * D)
@@ -377,17 +378,15 @@ class ArgumentTest(TestCase):
             {"alpha": ["weight"]},
             {"log_alpha_limit": -1.0},
             {"log_alpha_limit": "8"},
-            {"loss": "mae"},
-            {"loss": "nll", "noise_precision": 1.0},
-            {"loss": "mse"},
-            {"num_outputs": 0},
+            {"likelihood": "mae"},
+            {"likelihood": "mse"},
+            {"likelihood": 1.0},
+            {"likelihood": None},
         ),
     )
     def test_wrong_arguments(self, layer, bad):
         _, cls, kwargs, _, _ = layer
         argument = next(iter(bad))
-        if bad.get("loss") in ("nll", "mse"):
-            argument = "noise_precision"
         with self.assertRaisesRegex(
             BayesdropError,
             f"Invalid value for argument `{argument}`. Expected .*Received: "

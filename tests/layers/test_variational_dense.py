@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense layers with GaussianPrior weights: their distribution, KL and gradients."""
+"""Dense layers with Gaussian weights: their distribution, KL and gradients."""
 
 import unittest.mock
 
@@ -66,7 +66,7 @@ def covariance(layer, x):
 
 
 def assert_moments(test, draws, mean, cov, rounding=0.0):
-    """Compares draws [n, k] with a GaussianPrior: all moments up to the second.
+    """Compares draws [n, k] with a Gaussian: all moments up to the second.
 
     Over n draws the mean has the variance cov[i, i] / n, and the estimate of
     cov[i, j] has (cov[i, i] cov[j, j] + cov[i, j]^2) / n. Five standard errors

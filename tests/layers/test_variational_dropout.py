@@ -9,6 +9,7 @@ from absl.testing import parameterized
 import keras_bayesdrop as kbd
 from keras_bayesdrop.layers import VariationalDense
 from keras_bayesdrop.layers import VariationalDropout
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.priors import LogUniformPrior
 from tests.helpers import TestCase
 
@@ -82,7 +83,7 @@ class VariationalDropoutTest(TestCase):
         # the prior makes noise; the first keeps little of it.
         x = np.random.default_rng(0).normal(size=(64, 2)).astype("float32")
         layer = VariationalDropout(
-            64, alpha="unit", loss="mse", noise_precision=100.0
+            64, alpha="unit", likelihood=GaussianLikelihood(100.0)
         )
         dense = keras.layers.Dense(1, use_bias=False, trainable=False)
         model = keras.Sequential([keras.Input((2,)), layer, dense])
