@@ -685,7 +685,7 @@ class BadInputTest(TestCase):
         ({"rate": 0.5, "scale_prior": "half_cauchy"}, "scale_prior"),
         ({"rate": 0.5, "num_train_examples": 10}, "num_train_examples"),
         ({"rate": 0.5, "scales": "variable"}, "scales"),
-        ({"rate": 0.5, "loss": "mse"}, "loss"),
+        ({"rate": 0.5, "likelihood": GaussianLikelihood(1.0)}, "likelihood"),
     )
     def test_arguments_of_noise(self, given, name):
         with self.assertRaisesRegex(

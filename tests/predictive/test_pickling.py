@@ -18,6 +18,7 @@ import tensorflow as tf
 import keras_bayesdrop as kbd
 from keras_bayesdrop import calibrate
 from keras_bayesdrop import metrics
+from keras_bayesdrop import losses
 from keras_bayesdrop import noise
 from keras_bayesdrop import priors
 from keras_bayesdrop import sparsity
@@ -44,10 +45,11 @@ PARTS = {
     noise.NoiseThenLayer,
     noise.WeightNoise,
     noise.WeightNoiseSource,
+    losses.Likelihood,
     priors.ScalePrior,
+    priors.WeightPrior,
     sparsity.PlainInside,
     sparsity.SparseSource,
-    priors.WeightPrior,
     # Of a rule, which runs inside of a compiled function.
     kbd.moments.Outcome,
 }
@@ -132,6 +134,8 @@ def objects():
         noise.LogNormal(0.0, 1.0),
         noise.Rayleigh(),
         noise.Uniform(0.0, 1.0),
+        losses.GaussianLikelihood(4.0, 2),
+        losses.LikelihoodInNats(3),
         priors.HalfCauchyScale(),
         priors.InverseGammaScale(),
         priors.LogUniformScale(),

@@ -1,18 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What any noise makes of a Gaussian weight, by quadrature."""
+"""Induced priors whose density is integrated numerically.
+
+The points of integrals over the unit interval come from the substitution
+
+    x = 1 / (1 + exp(-y)),    y = t + exp(t)
+
+It moves both ends to infinity. There, equally spaced points converge faster
+than any power of their distance, for every behaviour of the integrand at the
+ends. Towards 0 the points are equally spaced in `log(x)`, because only scales
+from about `|w|` on matter for a weight `w`. Towards 1 they crowd.
+"""
 
 import math
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.noise.induced.base import InducedPrior
 from keras_bayesdrop.noise.multiplicative import Multiplicative
 
-# Of `w^2 / (2 * variance)`: what is beyond has no weight, and no gradient.
+_STEP = 0.05
+_FIRST = -80.0  # x = 2e-35
+_LAST = 9.0  # 1 - x = exp(-8112)
+
+# Largest logarithm of `w^2 / (2 * variance)`. Points beyond it have no weight
+# and no gradient.
 _LARGEST_LOG = 40.0
-# In units of sigma0: where the points of the integrals begin to run out.
+# Smallest `log(|w| / sigma0)`. Below it there are too few points.
 _LOG_SMALLEST = -60.0
+
+Nodes = tuple[Float64Array, Float64Array, Float64Array]
+
+
+def unit_interval() -> Nodes:
+    """Returns `log(x)`, `log(1 - x)` and the log-weight of every point."""
+    t = np.arange(_FIRST, _LAST, _STEP)
+    return logit_nodes(t + np.exp(t), np.log1p(np.exp(t)) + math.log(_STEP))
+
+
+def logit_nodes(y: Float64Array, log_step: Float64Array | float) -> Nodes:
+    """Returns the three for points at `y = log(x / (1 - x))`.
+
+    Args:
+        y: Array [points].
+        log_step: Logarithm of the distance between points, for each point.
+    """
+    log_x = -np.logaddexp(0.0, -y)
+    log_rest = -np.logaddexp(0.0, y)
+    return log_x, log_rest, log_x + log_rest + log_step
 
 
 class ScaleMixture(InducedPrior):
@@ -21,8 +57,7 @@ class ScaleMixture(InducedPrior):
         p(w) = integral{ N(w; 0, sigma0^2 * xi^2) * p(xi) dxi }
             ~= sum{ N(w; 0, sigma0^2 * x[k]^2) * weight[k] : k }
 
-    A call takes as many operations for each value as there are points: one or
-    two thousand.
+    A call takes one or two thousand operations per value, one for each point.
 
     Args:
         noise: The distribution of `xi`.
