@@ -5,7 +5,7 @@
 in nats, to compile a model with. A `Likelihood` tells layers and regularizers
 with a KL divergence the unit of the compiled loss. The names below may be used
 from anywhere; layers and regularizers also use `likelihood`, and plots and
-training use `sample_weights`. The room imports `errors` and `_core`.
+training use `objectives`. The room imports `errors` and `_core`.
 """
 
 from keras_bayesdrop.losses.gaussian_nll import GaussianNLL as GaussianNLL

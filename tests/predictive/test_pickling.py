@@ -17,8 +17,8 @@ import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop import calibrate
-from keras_bayesdrop import metrics
 from keras_bayesdrop import losses
+from keras_bayesdrop import metrics
 from keras_bayesdrop import noise
 from keras_bayesdrop import priors
 from keras_bayesdrop import sparsity

@@ -897,7 +897,7 @@ class BadInputTest(TestCase):
         for loss in ("mae", keras.losses.Huber(), lambda y, p: 0.0):
             with pytest.raises(
                 BayesdropError,
-                match=r"not known as a negative log-likelihood. Expected a "
+                match=r"not a known negative log-likelihood. Expected a "
                 r"loss with a `log_prob` .*`BinaryCrossentropy`.*Received: ",
             ):
                 model.compile("sgd", loss)

@@ -7,8 +7,8 @@ from absl.testing import parameterized
 
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.losses import GaussianNLL
-from keras_bayesdrop.training._likelihoods import check_likelihood
-from keras_bayesdrop.training._likelihoods import terms_of
+from keras_bayesdrop.training._loss_terms import check_likelihood_loss
+from keras_bayesdrop.training._loss_terms import terms_of
 from tests.helpers import TestCase
 
 losses = keras.losses
@@ -23,7 +23,7 @@ COUNTS = RNG.poisson(2.0, (5, 2))
 
 def log_prob(loss, y_true, y_pred):
     terms = terms_of(
-        check_likelihood(loss), y_true, keras.ops.convert_to_tensor(y_pred)
+        check_likelihood_loss(loss), y_true, keras.ops.convert_to_tensor(y_pred)
     )
     return np.asarray(terms.log_prob)
 
@@ -115,7 +115,7 @@ class CheckTest(TestCase):
     )
     def test_squared_error_has_no_scale(self, loss):
         with pytest.raises(BayesdropError, match=r"GaussianNLL\(noise_prec"):
-            check_likelihood(loss)
+            check_likelihood_loss(loss)
 
     @parameterized.parameters(
         "mae",
@@ -128,9 +128,9 @@ class CheckTest(TestCase):
     def test_not_a_likelihood(self, loss):
         with pytest.raises(
             BayesdropError,
-            match=r"not known as .*Expected .*`Poisson`.* Received: ",
+            match=r"not a known .*Expected .*`Poisson`.* Received: ",
         ):
-            check_likelihood(loss)
+            check_likelihood_loss(loss)
 
     def test_changed_subclass_must_say_what_it_is(self):
         class Mine(losses.BinaryCrossentropy):
@@ -138,14 +138,16 @@ class CheckTest(TestCase):
                 return 2.0 * super().call(y_true, y_pred)
 
         with pytest.raises(BayesdropError, match="log_prob"):
-            check_likelihood(Mine())
+            check_likelihood_loss(Mine())
 
     def test_smoothed_labels(self):
         with pytest.raises(BayesdropError, match="label_smoothing"):
-            check_likelihood(losses.BinaryCrossentropy(label_smoothing=0.1))
+            check_likelihood_loss(
+                losses.BinaryCrossentropy(label_smoothing=0.1)
+            )
 
     def test_reductions(self):
-        check_likelihood(GaussianNLL(1.0, reduction="mean"))
+        check_likelihood_loss(GaussianNLL(1.0, reduction="mean"))
         for reduction in ("sum", "none", None, "mean_with_sample_weight"):
             with pytest.raises(BayesdropError, match="reduction"):
-                check_likelihood(GaussianNLL(1.0, reduction=reduction))
+                check_likelihood_loss(GaussianNLL(1.0, reduction=reduction))

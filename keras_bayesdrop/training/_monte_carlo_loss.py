@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From outputs for several samples to one number to minimise."""
+"""The loss of several samples of the noise: one number to minimise."""
 
 import dataclasses
 from typing import Any
@@ -7,10 +7,10 @@ from typing import Any
 import keras
 
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.training._likelihoods import Terms
-from keras_bayesdrop.training._likelihoods import check_likelihood
-from keras_bayesdrop.training._likelihoods import terms_of
-from keras_bayesdrop.training._objectives import OBJECTIVES
+from keras_bayesdrop.losses.objectives import OBJECTIVES
+from keras_bayesdrop.training._loss_terms import Terms
+from keras_bayesdrop.training._loss_terms import check_likelihood_loss
+from keras_bayesdrop.training._loss_terms import terms_of
 from keras_bayesdrop.training._outputs import Outputs
 from keras_bayesdrop.training._samples import folded
 
@@ -18,13 +18,14 @@ PER = ("example", "batch")
 
 
 @dataclasses.dataclass(frozen=True)
-class Sampled:
+class SampledLikelihood:
     """Log-likelihoods of a batch.
 
     Attributes:
-        log_likelihood: Tensor [examples, samples] in nats: all outputs of an
-            example together.
-        values: Tensor [examples], over how many values Keras averages.
+        log_likelihood: Tensor [examples, samples] in nats, the sum over the
+            outputs of an example.
+        values: Tensor [examples], the number of values that Keras averages
+            over.
     """
 
     log_likelihood: Any
@@ -33,7 +34,7 @@ class Sampled:
 
 @dataclasses.dataclass(frozen=True)
 class MonteCarloLoss:
-    """A likelihood per output, and what to make of several samples.
+    """A likelihood per output, and the objective of several samples.
 
     Attributes:
         outputs: Names of the outputs.
@@ -51,14 +52,15 @@ class MonteCarloLoss:
 
     def sampled(
         self, y: Any, y_pred: Any, sample_weight: Any, samples: int
-    ) -> Sampled:
+    ) -> SampledLikelihood:
         """Returns the log-likelihoods of the targets.
 
         Args:
-            y: Targets, as the user gave them.
+            y: Targets, in the user's structure.
             y_pred: Outputs for `samples` samples, folded.
-            sample_weight: Weights, as Keras hands them over. One per example
-                is left to `reduce`; others multiply log-likelihoods.
+            sample_weight: Weights, in the structure that Keras passes. One
+                weight per example is left to `reduce`; others multiply
+                log-likelihoods.
             samples: Samples per example.
 
         Returns:
@@ -68,14 +70,14 @@ class MonteCarloLoss:
         weights: list[Any] = [None] * len(targets)
         if not _per_example(sample_weight):
             weights = self.outputs.targets(sample_weight, "sample_weight")
-        made = keras.tree.flatten(y_pred)
+        predictions = keras.tree.flatten(y_pred)
         rows: Any = None
         counts: list[tuple[Terms, Any]] = []
         for number, loss in enumerate(self.likelihoods):
             if loss is None:
                 continue
             target = folded(targets[number], samples)
-            terms = terms_of(loss, target, made[number])
+            terms = terms_of(loss, target, predictions[number])
             weight = folded(weights[number], samples)
             log_likelihood, count = _rows(terms, weight)
             if self.weights[number] != 1.0:
@@ -83,13 +85,13 @@ class MonteCarloLoss:
             rows = log_likelihood if rows is None else rows + log_likelihood
             counts.append((terms, count))
         shape = (-1, samples)
-        return Sampled(
+        return SampledLikelihood(
             keras.ops.reshape(rows, shape),
             keras.ops.reshape(_common_values(counts), shape)[:, 0],
         )
 
-    def reduce(self, sampled: Sampled, sample_weight: Any) -> Any:
-        """Returns minus the objective, per value, as Keras averages."""
+    def reduce(self, sampled: SampledLikelihood, sample_weight: Any) -> Any:
+        """Returns minus the objective, divided by the number of values."""
         log_likelihood = sampled.log_likelihood
         weight = None
         if sample_weight is not None and _per_example(sample_weight):
@@ -99,18 +101,18 @@ class MonteCarloLoss:
         if self.per == "batch":
             if weight is not None:
                 log_likelihood = log_likelihood * weight[:, None]
-            reached = objective(keras.ops.sum(log_likelihood, axis=0))
+            total = objective(keras.ops.sum(log_likelihood, axis=0))
         else:
             each = objective(log_likelihood)  # [examples]
-            reached = keras.ops.sum(each if weight is None else each * weight)
+            total = keras.ops.sum(each if weight is None else each * weight)
         values = keras.ops.sum(sampled.values)
-        return -reached / keras.ops.maximum(values, 1.0)
+        return -total / keras.ops.maximum(values, 1.0)
 
 
 def make_loss(
     outputs: Outputs, loss: Any, loss_weights: Any, objective: str, per: str
 ) -> MonteCarloLoss:
-    """Reads the arguments of `compile`.
+    """Returns the loss for the arguments of `compile`.
 
     Args:
         outputs: The outputs of the model.
@@ -123,7 +125,7 @@ def make_loss(
         The loss.
     """
     likelihoods = tuple(
-        None if each is None else check_likelihood(each)
+        None if each is None else check_likelihood_loss(each)
         for each in outputs.losses(loss)
     )
     if not any(each is not None for each in likelihoods):
@@ -136,7 +138,7 @@ def make_loss(
 
 
 def _per_example(sample_weight: Any) -> bool:
-    """Whether there is, at most, one weight per example."""
+    """Returns whether there is at most one weight per example."""
     if sample_weight is None:
         return True
     if keras.tree.is_nested(sample_weight):
@@ -173,7 +175,7 @@ def _shaped(weight: Any, log_prob: Any) -> Any:
 
 
 def _common_values(counts: list[tuple[Terms, Any]]) -> Any:
-    """Returns the number of values of each row, the same for all outputs."""
+    """Returns the number of values per row, or raises if outputs differ."""
     if len(counts) > 1:
         sizes = {
             (*terms.log_prob.shape[1:], terms.averaged)

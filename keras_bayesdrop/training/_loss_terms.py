@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses read as likelihoods: which are, and their logarithm in nats.
+"""Reads losses as log-likelihoods in nats.
 
-A loss with a method `log_prob(y_true, y_pred)` is one. Of the losses of Keras
+A loss with a method `log_prob(y_true, y_pred)` is a likelihood. So are these
+losses of Keras:
 
     BinaryCrossentropy              Bernoulli
     CategoricalCrossentropy         categorical
     SparseCategoricalCrossentropy   categorical
-    Poisson                         Poisson, but for log(y!)
+    Poisson                         Poisson, without the term log(y!)
 
-are: the missing term is the same for all samples of the noise. The first and
-the last average over the last axis, which is undone here.
+The missing term is the same for all samples of the noise. The first and the
+last average over the last axis; here the average becomes a sum.
 """
 
 import dataclasses
@@ -21,7 +22,7 @@ from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.errors import BayesdropError
 
 _losses = keras.losses
-# Per class of Keras, its function.
+# The function of each class of Keras.
 _KNOWN: dict[type, Any] = {
     _losses.BinaryCrossentropy: _losses.binary_crossentropy,
     _losses.CategoricalCrossentropy: _losses.categorical_crossentropy,
@@ -30,7 +31,7 @@ _KNOWN: dict[type, Any] = {
     ),
     _losses.Poisson: _losses.poisson,
 }
-# Those that average over the last axis.
+# Losses that average over the last axis.
 _AVERAGED = (_losses.BinaryCrossentropy, _losses.Poisson)
 _EXPECTED = (
     "a loss with a `log_prob` method (such as `keras_bayesdrop.losses."
@@ -48,7 +49,7 @@ class Terms:
         log_prob: Tensor [rows, ...] in nats, float32 or better.
         mask: Tensor of the same shape and dtype, 0 where there is nothing to
             predict, or `None`.
-        averaged: Values per entry that Keras would have averaged over.
+        averaged: Number of values per entry that Keras averages over.
     """
 
     log_prob: Any
@@ -56,48 +57,48 @@ class Terms:
     averaged: Any
 
 
-def check_likelihood(loss: Any) -> Any:
-    """Returns a loss as an object, if it is a negative log-likelihood.
+def check_likelihood_loss(loss: Any) -> Any:
+    """Returns a loss as an object, or raises if it is not a likelihood.
 
     Args:
         loss: Name, function or object, as `compile` takes it.
 
     Returns:
-        An object with `log_prob`, or a loss of Keras that is known.
+        An object with `log_prob`, or a known loss of Keras.
     """
-    found = loss
+    instance = loss
     if isinstance(loss, str):
         try:
-            found = _losses.get(loss)
+            instance = _losses.get(loss)
         except ValueError:
             raise _not_a_likelihood(loss) from None
     for known, function in _KNOWN.items():
-        if found is function or found is known:
-            found = known()
-    if not callable(getattr(found, "log_prob", None)):
-        if type(found) not in _KNOWN:
+        if instance is function or instance is known:
+            instance = known()
+    if not callable(getattr(instance, "log_prob", None)):
+        if type(instance) not in _KNOWN:
             raise _not_a_likelihood(loss)
-        if getattr(found, "label_smoothing", 0.0):
+        if getattr(instance, "label_smoothing", 0.0):
             raise BayesdropError(
                 "With smoothed labels a cross-entropy is not the likelihood "
                 "of the targets. Expected label_smoothing=0. Received: "
-                f"label_smoothing={found.label_smoothing!r} in {loss!r}"
+                f"label_smoothing={instance.label_smoothing!r} in {loss!r}"
             )
-    reduction = getattr(found, "reduction", _MEANS[0])
+    reduction = getattr(instance, "reduction", _MEANS[0])
     if reduction not in _MEANS:
         raise BayesdropError(
             "The loss of several samples is a mean over the examples. "
             f"Expected a loss with reduction='{_MEANS[0]}'. Received: "
             f"reduction={reduction!r} in {loss!r}"
         )
-    return found
+    return instance
 
 
 def terms_of(loss: Any, y_true: Any, y_pred: Any) -> Terms:
     """Returns the log-likelihoods of the targets of one output.
 
     Args:
-        loss: What `check_likelihood` returned.
+        loss: The object that `check_likelihood_loss` returned.
         y_true: Targets [rows, ...].
         y_pred: The output [rows, ...], with its Keras mask if it has one.
 
@@ -120,10 +121,10 @@ def terms_of(loss: Any, y_true: Any, y_pred: Any) -> Terms:
 
 
 def _keras_terms(loss: Any, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
-    """Returns the log-likelihoods, and over how many values Keras averages."""
+    """Returns the log-likelihoods, and the number of averaged values."""
     if len(y_pred.shape) == 1:
         y_pred = keras.ops.expand_dims(y_pred, -1)
-    # Class numbers too: so does Keras, and compares them as floats.
+    # Keras casts class numbers too, and compares them as floats.
     y_true = keras.ops.cast(y_true, y_pred.dtype)
     averaged: Any = 1
     if isinstance(loss, _AVERAGED):
@@ -143,7 +144,7 @@ def _keras_terms(loss: Any, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
 
 
 def _both(one: Any, other: Any) -> Any:
-    """Returns where two masks, either of which may be missing, agree."""
+    """Returns the logical and of two masks, either of which may be `None`."""
     if one is None or other is None:
         return other if one is None else one
     return keras.ops.logical_and(one, other)
@@ -174,6 +175,6 @@ def _not_a_likelihood(loss: Any) -> BayesdropError:
         else ""
     )
     return BayesdropError(
-        "A loss is not known as a negative log-likelihood. Expected "
+        "The loss is not a known negative log-likelihood. Expected "
         f"{_EXPECTED}. Received: {loss!r}.{way_out}"
     )

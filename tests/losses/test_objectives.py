@@ -6,11 +6,11 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import parameterized
 
-from keras_bayesdrop.losses.sample_weights import SAMPLE_WEIGHTS
-from keras_bayesdrop.losses.sample_weights import tail_adaptive_weights
-from keras_bayesdrop.training._objectives import OBJECTIVES
-from keras_bayesdrop.training._objectives import importance_weighted
-from keras_bayesdrop.training._objectives import lower_bound
+from keras_bayesdrop.losses.objectives import OBJECTIVES
+from keras_bayesdrop.losses.objectives import SAMPLE_WEIGHTS
+from keras_bayesdrop.losses.objectives import importance_weighted
+from keras_bayesdrop.losses.objectives import lower_bound
+from keras_bayesdrop.losses.objectives import tail_adaptive_weights
 from tests.helpers import TestCase
 
 
