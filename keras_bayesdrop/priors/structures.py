@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which weights share a scale, and the best scales for given weights."""
+"""Structures of weights that share a scale, and their best scales."""
 
 from typing import Any
 from typing import NamedTuple
@@ -161,7 +161,7 @@ def check_structure(
         the structure does not have.
     """
     check_choice(structure, "structure", STRUCTURES)
-    found: list[ScalePrior | None] = []
+    priors: list[ScalePrior | None] = []
     for name, identifier, needed in zip(
         ("row_prior", "matrix_prior"),
         (row_prior, matrix_prior),
@@ -172,10 +172,10 @@ def check_structure(
             raise invalid(
                 name, identifier, f"`None` with structure={structure!r}"
             )
-        found.append(
+        priors.append(
             get(identifier, of="scales", name=name) if needed else None
         )
-    rows, matrix = found
+    rows, matrix = priors
     if rows is not None and matrix is not None:
         check_joint_optimum(rows, matrix)
     return rows, matrix

@@ -89,11 +89,11 @@ class StructuredPenalty(keras.regularizers.Regularizer):
             A named tuple of `rows`, of shape `[rows]`, and `matrix`, a
             scalar; `None` for the one that the prior does not have.
         """
-        found = self._scales(self._moments(kernel))
+        scales = self._scales(self._moments(kernel))
         return GroupScales(
             *(
                 None if part is None else keras.ops.convert_to_numpy(part)
-                for part in found
+                for part in scales
             )
         )
 

@@ -2,7 +2,7 @@
 """Scale priors worked out a second time, for the tests.
 
 Densities are those of SciPy with the change of variables written out, and
-optima are found numerically: by a search in float64, and by bisection of the
+optima are computed numerically: by a search in float64, and by bisection of the
 derivative in decimal arithmetic of 50 digits.
 """
 
@@ -28,6 +28,22 @@ PRIORS = tuple(
         HalfCauchyScale(0.6, variable=variable),
         LogUniformScale(variable=variable),
     )
+)
+# Pairs of row and matrix priors with a joint optimum for four rows.
+PAIRS = (
+    (InverseGammaScale(3.0, 3.0), InverseGammaScale(3.0, 3.0)),
+    (
+        InverseGammaScale(0.5, 0.1, variable="scale"),
+        InverseGammaScale(2.0, 5.0),
+    ),
+    (InverseGammaScale(0.7, 0.2, on="scale"), HalfCauchyScale(2.0)),
+    (InverseGammaScale(3.0, 3.0), LogUniformScale()),
+    (HalfCauchyScale(1.0), HalfCauchyScale(1.0)),
+    (HalfCauchyScale(0.3, "log_scale"), HalfCauchyScale(4.0, "variance")),
+    (HalfCauchyScale(1.0), InverseGammaScale(3.0, 3.0)),
+    (HalfCauchyScale(0.5), LogUniformScale()),
+    (LogUniformScale("log_scale"), InverseGammaScale(3.0, 3.0)),
+    (LogUniformScale("log_scale"), HalfCauchyScale(1.0, "log_scale")),
 )
 
 
@@ -58,12 +74,12 @@ def objective(prior, tau, moments, count):
 
 def best_variance(prior, moments, count):
     """The maximum, by a search in log(tau): good to 1e-7 or so."""
-    found = optimize.minimize_scalar(
+    optimum = optimize.minimize_scalar(
         lambda x: -objective(prior, np.exp(x), moments, count),
         bracket=(-2.0, 2.0),
         tol=1e-10,
     )
-    return np.exp(2.0 * found.x)
+    return np.exp(2.0 * optimum.x)
 
 
 def decimal_score(prior, variance):
@@ -107,3 +123,7 @@ def relative_error(actual, exact):
         abs(float(Decimal(float(value)) / right - 1))
         for value, right in zip(actual, exact, strict=True)
     )
+
+
+def log_scales(scales):
+    return np.log(np.append(scales.rows, scales.matrix).astype("float64"))

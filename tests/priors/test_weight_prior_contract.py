@@ -109,8 +109,8 @@ class ContractTest(TestCase):
 
     @parameterized.parameters(*PRIORS)
     def test_second_derivatives_by_finite_differences(self, prior):
-        # Many gradients are written out, not derived: what they are made of
-        # must be differentiable too.
+        # Many gradients are written by hand. They must be differentiable
+        # too.
         mean, log_variance = grid((0.05, 1.1), (-1.0, 0.7))
 
         def gradients(mean, log_variance):

@@ -68,7 +68,7 @@ def prior_std(penalty, scales, columns):
 
 
 def nats(penalty, matrix, scales):
-    """Minus the log-density of a matrix and of given scales, by SciPy."""
+    """Minus the log-density of a matrix and its scales, by SciPy."""
     std = prior_std(penalty, scales, matrix.shape[1])
     value = -np.sum(stats.norm.logpdf(matrix, 0.0, std))
     # The expectation over a width of epsilon about each weight.

@@ -52,9 +52,13 @@ class TermsTest(TestCase):
     @parameterized.parameters(
         ((5, 1), (5,)), ((5, 1), (5, 1)), ((5,), (5,)), ((5, 1, 1), (5, 1))
     )
-    def test_bernoulli_of_one_value(self, made, given):
+    def test_bernoulli_of_one_value(self, output_shape, target_shape):
         p, y = PROBABILITIES[:, 0], BITS[:, 0]
-        got = log_prob("binary_crossentropy", y.reshape(given), p.reshape(made))
+        got = log_prob(
+            "binary_crossentropy",
+            y.reshape(target_shape),
+            p.reshape(output_shape),
+        )
         want = scipy.stats.bernoulli.logpmf(y, p)
         self.assertAllClose(got.reshape(-1), want, rtol=1e-5)
         self.assertEqual(got.size, 5)
