@@ -23,11 +23,11 @@ class GaussianNLL(LikelihoodLoss):
     in nats. The loss is the mean over the examples, so that `likelihood="nll"`
     is its unit in `DropoutL2` and in layers with a KL divergence.
 
-    Up to a constant it is `tau * D / 2` times the mean squared error of Keras,
-    with the same minimum. But only a normalised likelihood can be averaged
-    over samples of the noise, or compared between values of `tau`.
+    Up to a constant it is `tau * D / 2` times Keras' mean squared error, with
+    the same minimum. But only a normalised likelihood can be averaged over
+    samples of the noise, or compared between values of `tau`.
 
-    Targets are never broadcast: `[rows]` is taken as `[rows, 1]`.
+    Targets are never broadcast: targets `[rows]` become `[rows, 1]`.
 
     Args:
         noise_precision: Positive float. Inverse variance `tau` of the
@@ -60,7 +60,7 @@ class GaussianNLL(LikelihoodLoss):
     def _log_density(self, y_true: Any, y_pred: Any) -> Any:
         check_same_shape(y_true, y_pred, "an output for every target")
         constant = 0.5 * math.log(self.noise_precision / (2.0 * math.pi))
-        # The root before the square: neither overflows before its product.
+        # The root is applied before the square, so that neither overflows.
         scaled = math.sqrt(self.noise_precision) * (y_true - y_pred)
         return constant - 0.5 * keras.ops.square(scaled)
 

@@ -28,8 +28,8 @@ import numpy as np
 def fourier_coefficients(terms: int) -> tuple[float, tuple[float, ...]]:
     """Returns `L` and the first `terms` of the `a[n]`, from `n = 1`."""
     length = 2.0**-0.25 * math.sqrt(terms)
-    # The mean over equidistant angles; what it integrates is smooth and
-    # periodic, so that 2048 of them are exact in double precision.
+    # The mean over equidistant angles. The integrand is smooth and periodic:
+    # 2048 angles are exact in double precision.
     angles = np.pi * ((np.arange(2048) + 0.5) / 1024 - 1.0)
     t = length * np.tan(angles / 2)
     integrand = np.exp(-(t**2)) * (length**2 + t**2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small table for the horseshoe: what the mean of log z does not tell.
+"""A small table for the horseshoe prior.
 
 With f(z) = -log(e^z E1(z)), the remainder
 
@@ -12,8 +12,8 @@ depends on u = mean^2 / (2 sigma^2) and on E log z, through
 
 A row holds the coefficients of one polynomial, from the power of zero upwards.
 They are the five leading factors of an interpolant at Chebyshev nodes, whose
-values come from quadrature. `tests/priors/fit_horseshoe.py` makes the
-table anew.
+values come from quadrature. `tests/priors/fit_horseshoe.py` computes the
+table.
 """
 
 U_CENTRE = 4.0

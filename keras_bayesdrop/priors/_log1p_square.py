@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mean of log(1 + w^2) over a Gaussian w.
 
-It has no elementary form. For narrow Gaussians Gauss-Hermite quadrature is
-exact, for the others the series of the Faddeeva function. Both have gradients
-written out here: those by automatic differentiation take three times as long.
+It has no elementary form. Narrow Gaussians use Gauss-Hermite quadrature, the
+others the series of the Faddeeva function. The gradients are written by hand:
+automatic differentiation takes three times as long.
 """
 
 import functools
@@ -68,7 +68,7 @@ def _hermite(pairs: int) -> tuple[tuple[float, float], ...]:
     return tuple(both)
 
 
-# Two nodes, mean + d and mean - d, have one weight, and so one logarithm:
+# The nodes mean + d and mean - d have the same weight, and share a logarithm:
 #     (1 + (mean + d)^2) (1 + (mean - d)^2) = 1 + odds,
 #     odds = 2 (mean^2 + d^2) + (mean^2 - d^2)^2
 

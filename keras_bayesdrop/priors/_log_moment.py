@@ -6,9 +6,9 @@ With w ~ N(r, 1), u = r^2 / 2 and D+ the Dawson function,
     K(u) = E log|w| - E log|w at r = 0| = u 2F2(1, 1; 3/2, 2; -u)
     h(u) = dK/du = D+(sqrt u) / sqrt u,    h(0) = 1
 
-`tf.math.special.dawsn` has these values but is no op of XLA, so they are
-computed here. In float32 both are rational functions, with these relative
-errors over all u >= 0, before rounding:
+XLA does not compile `tf.math.special.dawsn`, which has these values. In
+float32 both are computed as rational functions, with these relative errors
+over all u >= 0, before rounding:
 
     K = log(1 + u R(u)) / 2,      R = P / Q of degree 7,             3.2e-8
     h = (1 + E(u)) / (1 + 2 u),   E = P / Q of degrees 7 and 8,      7.9e-8
@@ -32,7 +32,7 @@ from keras_bayesdrop.priors._faddeeva import fourier_coefficients
 
 Coefficients: TypeAlias = tuple[float, ...]
 
-# From the power of zero upwards.
+# Coefficients from the power of zero upwards.
 _R_ABOVE: Coefficients = (2.0, 1.99600442, 0.933560891, 0.205159137)
 _R_ABOVE += (0.0269350516, 0.00838124006, -0.000205139215, 0.000117127006)
 _R_BELOW: Coefficients = (1.0, 0.331336055, 0.157004848, 0.0319002183)
@@ -52,11 +52,11 @@ _TERMS = 40
 
 @tf.custom_gradient
 def log_moment(ratio: Any) -> Any:
-    """Returns K(ratio^2 / 2), differentiable as often as one likes.
+    """Returns K(ratio^2 / 2), with derivatives of every order.
 
     Args:
-        ratio: Tensor of float32 or float64, at most about 1e18 in size: mean
-            over standard deviation.
+        ratio: Tensor of float32 or float64, mean over standard deviation, with
+            absolute values up to about 1e18.
 
     Returns:
         A tensor of the same shape and dtype, relative error below 1e-6 in
@@ -96,7 +96,7 @@ def _excess_and_rate(u: Any) -> tuple[Any, Any]:
     """Returns E(u) and 1 / (1 + 2 u).
 
     Then h = (1 + E) / (1 + 2 u), and the second derivative of K by the ratio,
-    1 - 2 u h, is (1 - 2 u E) / (1 + 2 u), where less cancels.
+    1 - 2 u h, is (1 - 2 u E) / (1 + 2 u), with less cancellation.
     """
     rate = 1.0 / (1.0 + 2.0 * u)
     if u.dtype == tf.float64:
@@ -125,8 +125,8 @@ def _chebyshev_tables() -> tuple[float, tuple[float, ...], tuple[float, ...]]:
         K = log(1 + u / L^2) / 2 + sqrt(pi) / L * sum a[n] (1 - T[n](t)) / n
         h = (1 / 2 + c / (L^2 + u) * sum a[n] U[n - 1](t)) / (L^2 + u)
 
-    with c = 2 sqrt(pi) L. For the sake of small u the first sum is taken with
-    its factor 1 - t outside, by
+    with c = 2 sqrt(pi) L. For accuracy at small u the factor 1 - t is taken out
+    of the first sum, by
     (1 - T[n]) / (1 - t) = n + 2 sum{ (n - k) T[k] : 0 < k < n }.
     """
     length, a = fourier_coefficients(_TERMS)

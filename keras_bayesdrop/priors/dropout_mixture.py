@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The KL divergence of a weight vector that dropout keeps or sets to zero."""
+"""The KL divergence of weights that dropout keeps or sets to zero."""
 
 import math
 from typing import Any
@@ -16,34 +16,34 @@ def mixture_kl(
 ) -> Any:
     """Returns the KL of a two-component Gaussian mixture to a Gaussian prior.
 
-    The posterior that dropout stands for draws the `K` weights of a unit about
-    their mean, or about zero if the unit is dropped:
+    The posterior of dropout draws the `K` weights of a unit around their mean,
+    or around zero if the unit is dropped:
 
         q(w) = (1 - rate) * N(w; m, s^2 I) + rate * N(w; 0, s^2 I)
         p(w) = N(w; 0, I / l^2)
 
-    Its divergence from the prior, taken to be
+    The function returns
 
         KL = (1 - rate) * l^2 / 2 * sum(m^2)
              + K / 2 * (l^2 s^2 - log(l^2 s^2) - 1) - H(rate)
 
-    with `H(rate) = -rate * log(rate) - (1 - rate) * log(1 - rate)`, leaves out
-    that the components overlap. It is a lower bound: what is missing is the
-    entropy of the mask given the weights,
+    with `H(rate) = -rate * log(rate) - (1 - rate) * log(1 - rate)`, which
+    neglects the overlap of the components. It is a lower bound of the exact
+    divergence. The missing term is the conditional entropy of the mask,
 
         0 <= exact - KL <= min(H(rate), 1.3863 * c * exp(-|m|^2 / (8 s^2)))
         c = sqrt(rate * (1 - rate))
 
-    It depends on `|m| / s` and `rate` alone, and `K` only helps in that a
-    longer vector has a larger norm. At `|m| = 10 * s` it is below 3e-6; at
-    `m = 0`, where both components are one, it is `H(rate)`.
+    The missing term depends on `|m| / s` and `rate` alone; `K` matters only
+    because a longer vector has a larger norm. The term is below 3e-6 at
+    `|m| = 10 * s`. At `m = 0`, where the components coincide, it is `H(rate)`.
 
-    The paper leaves `H` out, a constant as long as the rate is not learned,
-    and its formula for one layer also the factor 1/2 of the second term.
+    The paper omits `H`, which is constant unless the rate is learned. Its
+    formula for one layer also omits the factor 1/2 of the second term.
 
     Args:
-        mean: Tensor of shape `[..., K]`, the means `m`. With the scaling of
-            Keras' dropout that is the kernel divided by `1 - rate`.
+        mean: Tensor of shape `[..., K]`, the means `m`. With Keras' scaling
+            of dropout, `m` is the kernel divided by `1 - rate`.
         std: Positive float. Width `s` of both components.
         rate: Float in `[0, 1]`, or a tensor of such that broadcasts with
             `[...]`. Probability of dropping.
@@ -65,7 +65,7 @@ def mixture_kl(
     """
     mean = as_float(mean)
     length_scale = check_positive(length_scale, "length_scale")
-    # The logs of the factors: their product may be 0 in float64.
+    # In logs, because the product of the factors may be 0 in float64.
     log_ratio = 2.0 * math.log(length_scale)
     log_ratio += 2.0 * math.log(check_positive(std, "std"))
     width = 0.5 * mean.shape[-1] * (math.exp(log_ratio) - log_ratio - 1.0)

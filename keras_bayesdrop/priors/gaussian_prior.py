@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Gaussian prior."""
+"""The Gaussian prior of weights."""
 
 import math
 from typing import Any

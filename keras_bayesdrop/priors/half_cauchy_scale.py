@@ -19,9 +19,9 @@ class HalfCauchyScale(ScalePrior):
 
         p(tau) = 2 / (pi * eta * (1 + tau^2 / eta^2)),    tau > 0
 
-    Much of it lies near 0 and its tail is heavy, so that it shrinks most
-    groups to nothing and leaves a few alone. For `n` weights with moments `M`
-    the best variance is
+    It has much mass near 0 and a heavy tail: it shrinks most groups to zero
+    and hardly changes the others. For `n` weights with moments `M` the best
+    variance is
 
         tau^2 = (h + sqrt(h^2 + 4 * (q + 2) * M * eta^2)) / (2 * (q + 2))
         h = M - q * eta^2,    q = n + k - 1
@@ -31,7 +31,7 @@ class HalfCauchyScale(ScalePrior):
 
     Args:
         eta: Positive float. Median of the scale. Defaults to `1.0`.
-        variable: What the density is taken over, see `ScalePrior`. Defaults
+        variable: Variable of the density, see `ScalePrior`. Defaults
             to `"scale"`.
 
     Example:
@@ -65,23 +65,23 @@ class HalfCauchyScale(ScalePrior):
         """Returns the best `tau^2` of each group, see `ScalePrior`."""
         moments = as_float(moments)
         q = check_positive_int(count, "count") + self.power - 1.0
-        # All in units of the larger term, so that no square overflows. The
-        # floor is for an `eta` whose square is 0 in the dtype.
+        # In units of the larger term no square overflows. The floor is for an
+        # `eta` whose square is 0 in the dtype.
         square = self.eta**2
         unit = keras.ops.maximum(moments, max((q + 1.0) * square, 1e-37))
         unit = keras.ops.stop_gradient(unit)
         m = moments / unit
         e = square / unit
-        # h^2 + 4 * (q + 2) * M * eta^2, multiplied out: nothing cancels.
+        # h^2 + 4 * (q + 2) * M * eta^2, expanded so that no terms cancel.
         squares = m * m + (2.0 * q + 8.0) * e * m + (q * e) ** 2
-        # Zero for q = 0 and M = 0 only, where the slope would be infinite.
+        # Zero only for q = 0 and M = 0, where the slope would be infinite.
         some = squares > 0.0
         root = keras.ops.sqrt(keras.ops.where(some, squares, 1.0))
         root = keras.ops.where(some, root, 0.0)
         h = m - q * e
         above = h >= 0.0
-        # For h < 0 the quadratic equation is solved for 1 / tau^2, where the
-        # two add up as well. `abs` would have no slope at h = 0.
+        # For h < 0 the quadratic equation is solved for 1 / tau^2, where both
+        # terms have the same sign too. `abs` would have no slope at h = 0.
         total = keras.ops.where(above, h, -h) + root
         return keras.ops.where(
             above,
@@ -92,13 +92,13 @@ class HalfCauchyScale(ScalePrior):
     def score(self, variance: Any) -> Any:
         """Returns the derivative of `log_prob` by `log(tau)`."""
         variance = as_float(variance)
-        # 2 * v / (v + eta^2), exact for small v as for large
+        # 2 * v / (v + eta^2), in a form that is exact for small and large v.
         share = 2.0 / (1.0 + self.eta * (self.eta / variance))
         return (1.0 - self.power) - share
 
     @property
     def score_limits(self) -> tuple[float, float]:
-        """The limits of `score` as the variance goes to 0, and to infinity."""
+        """The limits of `score` as the variance goes to 0 and to infinity."""
         return 1.0 - self.power, -1.0 - self.power
 
     def get_config(self) -> dict[str, Any]:

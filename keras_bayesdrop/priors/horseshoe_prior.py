@@ -40,14 +40,13 @@ class HorseshoePrior(WeightPrior):
 
         w ~ N(0, (scale * lambda)^2),    lambda ~ half-Cauchy(0, 1)
 
-    The density has a pole at zero and tails like those of the Cauchy
-    distribution: small weights are shrunk, large ones are left alone. It does
-    what the log-uniform prior is used for, and is proper. With `lambda`
-    integrated out,
+    The density has a pole at zero and the tails of the Cauchy distribution: it
+    shrinks small weights, and hardly changes large ones. It serves the purpose
+    of the log-uniform prior, and is proper. With `lambda` integrated out,
 
         p(w) = (2 pi^3)^(-1/2) / scale * e^z E1(z),    z = w^2 / (2 scale^2)
 
-    with `E1` the exponential integral. The KL divergence is taken from
+    with `E1` the exponential integral. The KL divergence is computed from
 
         E[-log(e^z E1(z))] = f(exp(E log z)) + remainder,
         f(z) = -log(e^z E1(z))
@@ -105,7 +104,7 @@ def _minus_log(log_z: Any) -> Any:
 
 
 def _remainder(ratio: Any, log_z: Any) -> Any:
-    """Returns what the mean of log z does not tell of E f(z)."""
+    """Returns E f(z) - f(exp(E log z)), from the table."""
     u = 0.5 * keras.ops.square(ratio)
     return _table_at(u, table.LOG_SLOPE * keras.ops.softplus(-0.5 * log_z))
 
@@ -114,15 +113,15 @@ def _remainder(ratio: Any, log_z: Any) -> Any:
 def _table_at(u: Any, r: Any) -> Any:
     """Returns the table's sum of products.
 
-    The gradient by automatic differentiation would take twice as long.
+    Automatic differentiation would take twice as long as this gradient.
     """
 
     def gradient(upstream: Any) -> tuple[Any, Any]:
         s, t = _coordinates(u, r)
         by_s = _products(_derivatives(table.BY_RATIO), s, table.BY_SCALE, t)
         by_t = _products(table.BY_RATIO, s, _derivatives(table.BY_SCALE), t)
-        # Both are used twice. XLA computes the result of a division once, and
-        # that of a product again for each use.
+        # Both are used twice. XLA computes a quotient once, but recomputes a
+        # product for each use.
         c = table.U_CENTRE
         by_u = -2.0 * c * by_s / keras.ops.square(c + u)
         by_r = 2.0 * by_t / keras.ops.square(1.0 + r)

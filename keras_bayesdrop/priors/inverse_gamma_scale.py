@@ -20,7 +20,7 @@ class InverseGammaScale(ScalePrior):
 
         p(z) = b^a / Gamma(a) * z^(-a - 1) * exp(-b / z),    z = tau^2 or tau
 
-    On the variance it makes the weights Student-t distributed, with `2 * a`
+    On the variance it gives the weights a Student-t distribution with `2 * a`
     degrees of freedom. For `n` weights with moments `M` the best variance is
 
         tau^2 = (M + 2 * b) / (n + 2 * a + k)                  on="variance"
@@ -28,14 +28,14 @@ class InverseGammaScale(ScalePrior):
         N = n + a + k
 
     with `k` = 2, 1, 0 for a density over the variance, the scale and the log
-    of the scale. It is never 0: this prior shrinks, and does not cut off.
+    of the scale. It is never 0: this prior shrinks groups, but removes none.
 
     Args:
         a: Positive float. Shape. Defaults to `3.0`.
         b: Positive float. Scale, in units of `z`. Defaults to `3.0`.
-        on: `"variance"` or `"scale"`: which of the two is inverse gamma
-            distributed. Defaults to `"variance"`.
-        variable: What the density is taken over, see `ScalePrior`. Defaults
+        on: `"variance"` or `"scale"`, the variable with the inverse gamma
+            distribution. Defaults to `"variance"`.
+        variable: Variable of the density, see `ScalePrior`. Defaults
             to `"variance"`.
 
     Example:
@@ -63,7 +63,7 @@ class InverseGammaScale(ScalePrior):
 
     @property
     def _decay(self) -> float:
-        """The density falls as tau to the minus this, for large tau."""
+        """The `d` of the density `tau^(-d)` for large `tau`."""
         return (2.0 if self.on == "variance" else 1.0) * self.a + self.power
 
     def log_prob(self, variance: Any) -> Any:
@@ -88,7 +88,7 @@ class InverseGammaScale(ScalePrior):
         total = check_positive_int(count, "count") + self._decay
         if self.on == "variance":
             return (moments + 2.0 * self.b) / total
-        # In units of the larger term, so that no square under- or overflows.
+        # In units of the larger term no square underflows or overflows.
         root = math.sqrt(total) * keras.ops.sqrt(moments)
         unit = keras.ops.stop_gradient(keras.ops.maximum(root, self.b))
         b = self.b / unit
@@ -105,7 +105,7 @@ class InverseGammaScale(ScalePrior):
 
     @property
     def score_limits(self) -> tuple[float, float]:
-        """The limits of `score` as the variance goes to 0, and to infinity."""
+        """The limits of `score` as the variance goes to 0 and to infinity."""
         return math.inf, -self._decay
 
     def get_config(self) -> dict[str, Any]:

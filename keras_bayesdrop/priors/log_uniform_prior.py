@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log-uniform prior: exact, and as published approximations have it."""
+"""The log-uniform prior of weights, exact and in published approximations."""
 
 import math
 from typing import Any
@@ -31,36 +31,36 @@ class LogUniformPrior(WeightPrior):
     """The prior `p(w) = C / |w|` of variational dropout, which is improper.
 
     The KL divergence depends on `u = mean^2 / (2 sigma^2) = 1 / (2 alpha)`
-    alone, with `alpha = sigma^2 / mean^2`. As the constant `C` is free, it is
-    normalised to be zero at `u = 0`:
+    alone, with `alpha = sigma^2 / mean^2`. The constant `C` is free, and is
+    chosen so that the divergence is zero at `u = 0`:
 
         KL0(u) = 2 * integral of D+(s) from 0 to sqrt(u)
         dKL0/du = D+(sqrt u) / sqrt u
 
-    with `D+` the Dawson function. It never decreases in `u`, and asks for
-    nothing but noise: the optimum without data is `alpha = infinity`.
+    with `D+` the Dawson function. It never decreases in `u`: without data the
+    optimum is `alpha = infinity`, which is pure noise.
 
-    **No distribution has this density, and the posterior is none either.**
-    Wherever the likelihood at `w = 0` is continuous and not zero, as in every
-    usual network, the integral of likelihood times prior is infinite (Hron et
-    al., 2017, proposition 1). What is minimised is a pseudo-KL: the result is
-    a penalised maximum likelihood estimate of `mean` and `sigma`, and its
+    **This density is not a distribution, and neither is the posterior.** If
+    the likelihood is continuous and positive at `w = 0`, as in every usual
+    network, the integral of likelihood times prior is infinite (Hron et al.,
+    2017, proposition 1). Training minimises a pseudo-KL: the result is a
+    penalised maximum likelihood estimate of `mean` and `sigma`, and its
     predictive spread has no Bayesian meaning. Use it to make networks sparse.
     For uncertainty use a proper prior: `GaussianPrior`, `StudentTPrior`, or
     `HorseshoePrior`, which shrinks small weights much as this one does.
 
     `kl="exact"` has a relative error below 1e-6 in float32 and below 1e-12 in
-    float64, for `u` from 0 to 1e36, and the exact gradient to the same
-    accuracy. The others are for comparison with published results. Their
-    largest errors, measured for `log alpha` from -10 to 10:
+    float64, for `u` from 0 to 1e36; its gradient has the same accuracy. The
+    other values are for comparison with published results. Their largest
+    errors, measured for `log alpha` from -10 to 10:
 
     | `kl` | of KL | of dKL / dlog alpha |
     |---|---|---|
     | `"molchanov"` | 0.0094 at -3.5 | 0.0137 at -2.5 |
     | `"kingma"`, alpha <= 1 | 0.0403 at -2.1 | 0.0539 at 0 |
 
-    `"kingma"` is a cubic in `alpha` that was fitted for `alpha <= 1` only. It
-    is taken as constant beyond, so that its gradient vanishes there.
+    `"kingma"` is a cubic in `alpha` that was fitted for `alpha <= 1` only.
+    Beyond, it is constant and has no gradient.
 
     Args:
         kl: `"exact"`, `"molchanov"` or `"kingma"`. Defaults to `"exact"`.
@@ -96,9 +96,9 @@ class LogUniformPrior(WeightPrior):
         return self._kl_of_ratio(ratio_to_stddev(mean, log_variance))
 
     def kl_of_log_alpha(self, log_alpha: Any) -> Any:
-        """Returns `KL0` where only `alpha` is known, `u = 1 / (2 alpha)`.
+        """Returns `KL0` as a function of `alpha`, with `u = 1 / (2 alpha)`.
 
-        For posteriors `N(theta, alpha * theta^2)`, and for Gaussian dropout.
+        It serves posteriors `N(theta, alpha * theta^2)`, and Gaussian dropout.
 
         Args:
             log_alpha: Floating tensor: the natural logarithms of

@@ -17,17 +17,17 @@ class LogUniformScale(ScalePrior):
 
         p(tau^2) = 1 / tau^2,    p(tau) = 1 / tau,    p(log(tau)) = 1
 
-    It has no parameter and no finite integral, so that densities are up to a
-    factor. For `n` weights with moments `M` the best variance is
+    It has no parameter. Its integral is infinite, so that densities are known
+    up to a factor only. For `n` weights with moments `M` the best variance is
 
         tau^2 = M / (n + k)
 
     with `k` = 2, 1, 0 for a density over the variance, the scale and the log
-    of the scale. The last is maximum likelihood of the scale. It is 0 for
-    `M = 0`.
+    of the scale. The last gives the maximum likelihood estimate of the scale.
+    The variance is 0 for `M = 0`.
 
     Args:
-        variable: What the density is taken over, see `ScalePrior`. Defaults
+        variable: Variable of the density, see `ScalePrior`. Defaults
             to `"variance"`.
 
     Example:
@@ -62,7 +62,7 @@ class LogUniformScale(ScalePrior):
 
     @property
     def score_limits(self) -> tuple[float, float]:
-        """The limits of `score` as the variance goes to 0, and to infinity."""
+        """The limits of `score` as the variance goes to 0 and to infinity."""
         return -float(self.power), -float(self.power)
 
     def get_config(self) -> dict[str, Any]:

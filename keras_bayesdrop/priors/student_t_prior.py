@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Student's t prior."""
+"""Student's t prior of weights."""
 
 import math
 from typing import Any
@@ -13,8 +13,8 @@ from keras_bayesdrop.priors._numerics import exp_log_stddev
 from keras_bayesdrop.priors._numerics import widened
 from keras_bayesdrop.priors.base import WeightPrior
 
-# Bounds of mean and standard deviation, in units of scale * sqrt(df), for the
-# sake of products of squares in float32.
+# Bounds of mean and standard deviation, in units of scale * sqrt(df). Within
+# them, products of squares are finite in float32.
 _LARGEST_MEAN = 1e9
 _LARGEST_STDDEV = 1e17
 
@@ -27,7 +27,7 @@ class StudentTPrior(WeightPrior):
 
     It is the prior of a weight whose variance has an inverse gamma prior,
     `w ~ N(0, v)`, `v ~ IG(df / 2, df * scale^2 / 2)`, with `v` integrated out.
-    `df=1` is the Cauchy distribution, and for large `df` the prior tends to
+    `df=1` is the Cauchy distribution. For large `df` the prior tends to
     `GaussianPrior(stddev=scale)`.
 
     The expectation of `log(1 + w^2 / (df * scale^2))` has no elementary form.

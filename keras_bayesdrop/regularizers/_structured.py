@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the penalties with scales of groups of weights share.
+"""The base class of penalties with scales of groups of weights.
 
 The weights of a kernel have a Gaussian prior whose scales have a prior too.
-Both are maximised at once: at each step the scales are at their optimum for
-the weights of that step, and only the weights have a gradient.
+Training maximises both: at each step the scales are at their optimum for the
+weights of that step, and only the weights have a gradient.
 """
 
 import math
@@ -23,12 +23,12 @@ from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.priors import structured_scales
 from keras_bayesdrop.priors.structures import check_structure
 
-# Its square, over that of a large `sigma0`, is still a number of float32.
+# Its square, divided by that of a large `sigma0`, is positive in float32.
 _SMALLEST_EPSILON = 1e-12
 
 
 class StructuredPenalty(keras.regularizers.Regularizer):
-    """A regularizer: minus the log-density of weights and their best scales.
+    """Minus the log-density of weights and their best scales.
 
         nats = sum{ 1/2 * log(2 pi V) + (W^2 + epsilon^2) / (2 V) }
                - log p(scales),    V = sigma0^2 * scales^2
@@ -79,15 +79,15 @@ class StructuredPenalty(keras.regularizers.Regularizer):
         """Returns the best scales for a kernel, as NumPy arrays.
 
         A scale is the prior standard deviation of the weights of a group in
-        units of `sigma0`. One that is small beside the others marks an input
-        unit, or a layer, that the model does without.
+        units of `sigma0`. A scale that is much smaller than the others marks
+        an input unit, or a layer, that the model does not need.
 
         Args:
             kernel: Array, tensor or variable of weights.
 
         Returns:
             A named tuple of `rows`, of shape `[rows]`, and `matrix`, a
-            scalar; `None` for the one that the prior does not have.
+            scalar; `None` for a scale that the prior does not have.
         """
         scales = self._scales(self._moments(kernel))
         return GroupScales(
@@ -132,7 +132,7 @@ class StructuredPenalty(keras.regularizers.Regularizer):
 
 
 def check_epsilon(epsilon: Any) -> float:
-    """Returns `epsilon` as a float if its square is a number of float32."""
+    """Returns `epsilon` as a float if its square is positive in float32."""
     value = check_positive(epsilon, "epsilon")
     if value < _SMALLEST_EPSILON:
         raise invalid("epsilon", epsilon, f"at least {_SMALLEST_EPSILON}")

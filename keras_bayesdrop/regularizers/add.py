@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Automatic depth determination: which layers a model needs."""
+"""Automatic depth determination: shrinks layers that are not needed."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ class ADD(StructuredPenalty):
 
         W[r, j] ~ N(0, sigma0^2 * tau^2),    tau ~ prior
 
-    It is meant for kernels inside residual connections, which the model can
-    do without. Value, gradient and units of the penalty are those of `ARD`,
+    It is meant for kernels inside residual connections, which a model can
+    work without. Value, gradient and unit of the penalty are those of `ARD`,
     with all weights in one group.
 
     Args:
@@ -26,8 +26,8 @@ class ADD(StructuredPenalty):
             `"log_uniform"`, or a `keras_bayesdrop.priors.ScalePrior`.
         num_train_examples: Positive int. Number of training examples.
         sigma0: Positive float. Unit of the scale. Defaults to `1.0`.
-        epsilon: Positive float. Standard deviation that each weight is taken
-            to have about its value, see `ARD`. Defaults to `1e-4`.
+        epsilon: Positive float. Assumed standard deviation of each weight
+            around its value, see `ARD`. Defaults to `1e-4`.
         likelihood: The likelihood that the model's loss stands for, see `ARD`.
             Defaults to `"nll"`.
         **kwargs: Must be empty. An older spelling of `likelihood` raises an

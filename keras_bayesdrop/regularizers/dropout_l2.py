@@ -2,14 +2,14 @@
 """The weight decay that belongs to a dropout rate, and its inverse.
 
 Dropout before a kernel W draws, for each input unit, a row of weights that is
-either zero or W / (1 - rate): Keras scales what it keeps, so the mode of the
-posterior is M = W / (1 - rate), not W. Against the prior N(0, 1 / l^2) such a
-posterior of small width has
+either zero or W / (1 - rate). Keras scales the units that it keeps, so that
+the mode of the posterior is M = W / (1 - rate), not W. For a posterior of small
+width, and the prior N(0, 1 / l^2),
 
     KL = (1 - rate) * l^2 / 2 * sum(M^2) + constant
        = l^2 / (2 * (1 - rate)) * sum(W^2) + constant
 
-The constant holds the width and the entropy of the mask, and no weight.
+The constant contains the width and the entropy of the mask, but no weight.
 """
 
 from typing import Any
@@ -45,9 +45,9 @@ class DropoutL2(keras.regularizers.Regularizer):
     The loss plus this penalty is then, up to a constant, `c / D` times the
     negative evidence lower bound per training example.
 
-    `rate` is the probability of *dropping*, and the factor is for the scaling
-    of `keras.layers.Dropout` and `MCDropout`, which divide what they keep by
-    `1 - rate`. For dropout without that scaling, `1 - rate` would multiply
+    `rate` is the probability of *dropping*. The formula is for the scaling of
+    `keras.layers.Dropout` and `MCDropout`, which divide the units that they
+    keep by `1 - rate`. For dropout without scaling, `1 - rate` is a factor
     instead, as in the paper's `l^2 * p / (2 * N * tau)` with `p = 1 - rate`.
 
     For a bias, or a kernel whose inputs are not dropped, use `rate=0`. The
@@ -134,17 +134,17 @@ def model_precision(
 ) -> float:
     """Returns the noise precision that a weight decay implies.
 
-    The inverse of `DropoutL2`. A model trained with dropout and with
-    `keras.regularizers.L2(weight_decay)` on the kernel behind it stands for
+    It is the inverse of `DropoutL2`. A model trained with dropout and with
+    `keras.regularizers.L2(weight_decay)` on the kernel behind it assumes
     observation noise of precision
 
         tau = c * l^2 / (2 * (1 - rate) * N * D * weight_decay)
 
-    with `c = 2` for `loss="mse"` and `c = 1` for `loss="half_mse"`. The
-    variance `1 / tau` is to be added to that of the sampled predictions.
+    with `c = 2` for `loss="mse"` and `c = 1` for `loss="half_mse"`. Add the
+    variance `1 / tau` to that of the sampled predictions.
 
-    As in `DropoutL2`, `rate` is the probability of dropping, and what is kept
-    is divided by `1 - rate`.
+    As in `DropoutL2`, `rate` is the probability of dropping, and kept units
+    are divided by `1 - rate`.
 
     Args:
         rate: Float in `[0, 1)`. Rate of the dropout before the kernel.
@@ -157,8 +157,8 @@ def model_precision(
 
     Returns:
         The precision, in inverse squared units of the targets that the loss
-        sees: with targets divided by `s`, that of the raw targets is
-        `tau / s^2`.
+        sees. If the targets were divided by `s`, the precision of the raw
+        targets is `tau / s^2`.
 
     Example:
     ```python
@@ -171,7 +171,7 @@ def model_precision(
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02157),
           the appendix with the derivation.
     """
-    # At precision 1 the decay would be `tau` times what it is.
+    # The decay is inversely proportional to the precision.
     unit = GaussianLikelihood(1.0, num_outputs, loss)
     nats = _nats(
         check_rate(rate, below_one=True),

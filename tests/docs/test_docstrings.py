@@ -433,6 +433,7 @@ PARTS = {
         "WeightNoise",
         "WeightNoiseSource",
     },
+    "losses": {"Likelihood"},
     "priors": {"ScalePrior", "WeightPrior"},
     "sparsity": {"PlainInside", "SparseSource"},
 }

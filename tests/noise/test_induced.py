@@ -105,7 +105,7 @@ def test_variance_density_is_that_of_the_square(family, reference):
 
 
 def _rough(family, edges):
-    """Which intervals hold an end of the noise, or a narrow peak."""
+    """Returns the intervals with an end of the noise, or a narrow peak."""
     ends = []
     if isinstance(family, noise.Uniform):
         ends = [family.low**2, family.high**2]

@@ -67,7 +67,7 @@ def log_density(prior, tau):
 
 
 def objective(prior, tau, moments, count):
-    """What the scale of one group maximises."""
+    """Returns the objective of the scale of one group."""
     gaussian = -count * np.log(tau) - moments / (2.0 * tau**2)
     return gaussian + log_density(prior, tau)
 

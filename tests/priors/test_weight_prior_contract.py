@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds of every prior."""
+"""The contract of every prior of weights."""
 
 import itertools
 

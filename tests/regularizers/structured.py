@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the penalties with scales share."""
+"""Cases and formulas for the tests of penalties with scales."""
 
 import keras
 import numpy as np

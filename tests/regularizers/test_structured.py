@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for `ARD`, `ADD` and `ARDADD` alike."""
+"""Tests that `ARD`, `ADD` and `ARDADD` have in common."""
 
 import os
 

@@ -219,7 +219,7 @@ class ExpectationTest(TestCase):
         self.assertGreater(means[1], lower + 0.1)
 
     def test_batches_go_on_with_the_noise(self):
-        """What is evaluated depends on the rows, not on their batches."""
+        """The noise of `evaluate` depends on the rows, not on their batches."""
         self.model.compile("sgd", GaussianNLL(4.0), mc_samples=20)
         x, y = self.x[:64], self.y[:64]
         results = [
