@@ -31,7 +31,7 @@ CONVENTIONS = (
     "y = 2 x + 8 + N(0, 1), x ~ N(0, 1); 3 x 1024 relu, a head each for mean "
     "and log variance, concrete dropout before all five layers; loss "
     "(y - mean)^2 / var + log var, twice the negative log-likelihood, so the "
-    "KL counts twice (loss='mse', noise_precision=1: l^2 / N and 2 / N in the "
+    "KL counts twice (GaussianLikelihood(1.0): l^2 / N and 2 / N in the "
     "notebooks); l = 1e-4, temperature 0.1, initial rate 0.1, batch 20, Adam "
     "at 1e-3. Means of 3 runs (7 for the two smallest sets, which differ most) "
     "after a fixed number of epochs, not of convergence; 20 relaxed masks a "
@@ -81,8 +81,7 @@ def network(num_train: int) -> keras.Model:
             num_train_examples=num_train,
             length_scale=LENGTH_SCALE,
             sampling="concrete",
-            loss="mse",
-            noise_precision=1.0,
+            likelihood=kbd.losses.GaussianLikelihood(1.0),
         )
 
     inputs = x = keras.Input((1,))

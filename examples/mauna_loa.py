@@ -56,6 +56,7 @@ with silent_stderr():
     from statsmodels.datasets import co2
 
     import keras_bayesdrop
+    from keras_bayesdrop.losses import GaussianLikelihood
     from keras_bayesdrop.regularizers import DropoutL2
 
 Array = npt.NDArray[np.float64]
@@ -176,10 +177,10 @@ def load_record() -> Record:
 def build_model(record: Record, units: int) -> keras.Model:
     """Returns the network of the paper, with weight decay as derived."""
     examples = len(record.years)
-    precision = (record.scale / NOISE_PPM) ** 2
+    likelihood = GaussianLikelihood((record.scale / NOISE_PPM) ** 2)
 
     def decay(rate: float) -> DropoutL2:
-        return DropoutL2(rate, LENGTH_SCALE, precision, examples)
+        return DropoutL2(rate, LENGTH_SCALE, examples, likelihood)
 
     layers = [keras.Input((3,))]
     for number in range(HIDDEN_LAYERS):

@@ -43,7 +43,7 @@ with silent_stderr():
 
     import keras_bayesdrop
     from keras_bayesdrop import plots
-    from keras_bayesdrop.priors import InverseGamma
+    from keras_bayesdrop.priors import InverseGammaScale
     from keras_bayesdrop.regularizers import ADD
     from keras_bayesdrop.regularizers import ARD
     from keras_bayesdrop.regularizers import ARDADD
@@ -58,7 +58,7 @@ RATE, HIGH_RATE = 0.05, 0.5
 SAMPLES = 10  # of the noise, in a training step
 SEED = 2019
 # The prior of all scales in the paper.
-PRIOR = InverseGamma(3.0, 3.0)
+PRIOR = InverseGammaScale(3.0, 3.0)
 # Where the colours end: only dropout leaves many larger weights.
 LARGEST = 0.5
 

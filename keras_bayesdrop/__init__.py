@@ -22,7 +22,6 @@ from keras_bayesdrop import sparsity as sparsity
 from keras_bayesdrop import streaming as streaming
 from keras_bayesdrop import theory as theory
 from keras_bayesdrop import training as training
-from keras_bayesdrop import weight_priors as weight_priors
 from keras_bayesdrop._core.version import __version__ as __version__
 from keras_bayesdrop.decisions import Cascade as Cascade
 from keras_bayesdrop.decisions import ThompsonSampler as ThompsonSampler

@@ -23,7 +23,6 @@ ROOMS = (
         "random",
         "noise",
         "priors",
-        "weight_priors",
     ),
     *("losses", "regularizers", "layers", "experimental"),
     *("predictive", "metrics", "streaming"),

@@ -20,7 +20,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bayesdrop.priors import InverseGamma
+from keras_bayesdrop.priors import InverseGammaScale
 from keras_bayesdrop.priors import structured_scales
 from keras_bayesdrop.priors.structures import STRUCTURES
 from uci.together import Weights
@@ -28,7 +28,7 @@ from uci.together import Words
 
 # Least variance of an output: the gradient of its root must be finite.
 _VARIANCE_FLOOR = 1e-16
-PRIOR = InverseGamma(3.0, 3.0)
+PRIOR = InverseGammaScale(3.0, 3.0)
 
 
 @dataclass(frozen=True)

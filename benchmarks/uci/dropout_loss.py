@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from keras_bayesdrop.losses.objectives import OBJECTIVES
 from keras_bayesdrop.random.philox import rate_to_scale
 from keras_bayesdrop.random.philox import rate_to_threshold
 from keras_bayesdrop.regularizers import DropoutL2
-from keras_bayesdrop.training._objectives import OBJECTIVES
 from uci.together import Weights
 from uci.together import Words
 
@@ -87,5 +87,5 @@ class DropoutLoss:
         if self.length_scale is None:
             return None
         return DropoutL2(
-            self.rate, self.length_scale, None, num_train_examples, loss="nll"
+            self.rate, self.length_scale, num_train_examples, likelihood="nll"
         )

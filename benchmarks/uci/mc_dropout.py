@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.metrics import negative_log_likelihood
 from keras_bayesdrop.regularizers import DropoutL2
 from uci.data import Part
@@ -145,6 +146,6 @@ def weight_decay(
     return DropoutL2(
         rate=point.rate,
         length_scale=settings.length_scale,
-        noise_precision=point.tau * y_std**2,
         num_train_examples=rows,
+        likelihood=GaussianLikelihood(point.tau * y_std**2),
     ).weight_decay

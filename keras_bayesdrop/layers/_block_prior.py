@@ -31,7 +31,7 @@ class BlockPrior:
     """
 
     def __init__(self, scale_prior: Any, sigma0: float, epsilon: float) -> None:
-        self.scale_prior = get(scale_prior, "scale_prior")
+        self.scale_prior = get(scale_prior, of="scales", name="scale_prior")
         self.sigma0 = sigma0
         self.epsilon = epsilon
 

@@ -16,7 +16,6 @@ from keras_bayesdrop.layers._kl_weight import KLLayer
 from keras_bayesdrop.layers.sources import ScaleSource
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.priors import ScalePrior
-from keras_bayesdrop.regularizers._loss_units import loss_per_nat
 from keras_bayesdrop.regularizers._structured import check_epsilon
 
 PLACES = ("inline", "variable")
@@ -44,9 +43,7 @@ class BlockScale(KLLayer, ScaleSource):
         sigma0: float,
         epsilon: float,
         scales: str,
-        loss: str,
-        noise_precision: float | None,
-        num_outputs: int,
+        likelihood: Any,
     ) -> None:
         """Checks and keeps the arguments; see `ADDResidual` for them."""
         self.sigma0 = check_positive(sigma0, "sigma0")
@@ -54,15 +51,12 @@ class BlockScale(KLLayer, ScaleSource):
         self.scales = check_choice(scales, "scales", PLACES)
         if scale_prior is not None:
             self.prior = BlockPrior(scale_prior, self.sigma0, self.epsilon)
-            units = (loss, noise_precision, num_outputs)
-            self._init_kl(num_train_examples, *units)  # type: ignore[arg-type]
+            self._init_kl(num_train_examples, likelihood)  # type: ignore[arg-type]
             return
         for name, value, default in (
             ("num_train_examples", num_train_examples, None),
             ("scales", scales, "inline"),
-            ("loss", loss, "nll"),
-            ("noise_precision", noise_precision, None),
-            ("num_outputs", num_outputs, 1),
+            ("likelihood", likelihood, "nll"),
         ):
             if value != default:
                 raise invalid(name, value, f"{default!r} without `scale_prior`")
@@ -196,12 +190,7 @@ class _Share(keras.regularizers.Regularizer):
         nats = layer.prior.nats(x, variance)
         if self._first:
             nats = nats - layer.prior.scale_prior.log_prob(variance)
-        per_nat = loss_per_nat(
-            layer.loss,
-            layer.noise_precision,
-            layer.num_train_examples,
-            layer.num_outputs,
-        )
+        per_nat = layer.likelihood.loss_per_nat(layer.num_train_examples)
         weight = keras.ops.cast(layer.kl_weight, nats.dtype)
         penalty = weight * (per_nat * nats)
         if self.before is None:

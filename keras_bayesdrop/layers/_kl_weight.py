@@ -17,11 +17,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop.regularizers._loss_units import LOSSES
-from keras_bayesdrop.regularizers._loss_units import check_noise_precision
-from keras_bayesdrop.regularizers._loss_units import loss_per_nat
+from keras_bayesdrop.losses.likelihood import get_likelihood
 
 
 class KLLayer:
@@ -48,17 +45,13 @@ class KLLayer:
     def _init_kl(
         self,
         num_train_examples: int,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
     ) -> None:
         """Makes `kl_weight`; checks and keeps the arguments of `DropoutL2`."""
         self.num_train_examples = check_positive_int(
             num_train_examples, "num_train_examples"
         )
-        self.loss = check_choice(loss, "loss", LOSSES)
-        self.noise_precision = check_noise_precision(noise_precision, loss)
-        self.num_outputs = check_positive_int(num_outputs, "num_outputs")
+        self.likelihood = get_likelihood(likelihood)
         with keras.name_scope(self.name):  # type: ignore[attr-defined]
             self.kl_weight = self.add_weight(  # type: ignore[attr-defined]
                 name="kl_weight",
@@ -73,9 +66,7 @@ class KLLayer:
         """Returns the arguments of `_init_kl`."""
         return {
             "num_train_examples": self.num_train_examples,
-            "loss": self.loss,
-            "noise_precision": self.noise_precision,
-            "num_outputs": self.num_outputs,
+            "likelihood": keras.saving.serialize_keras_object(self.likelihood),
         }
 
     @property
@@ -98,11 +89,6 @@ class _KLPenalty(keras.regularizers.Regularizer):
     def __call__(self, x: Any) -> Any:
         """Returns the penalty, a scalar in float32."""
         layer = self._layer
-        per_nat = loss_per_nat(
-            layer.loss,
-            layer.noise_precision,
-            layer.num_train_examples,
-            layer.num_outputs,
-        )
+        per_nat = layer.likelihood.loss_per_nat(layer.num_train_examples)
         nats = keras.ops.cast(layer._nats(), "float32")
         return layer.kl_weight * (per_nat * nats)

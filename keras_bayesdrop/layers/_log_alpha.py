@@ -11,9 +11,9 @@ from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropWarning
-from keras_bayesdrop.weight_priors import LogUniform
-from keras_bayesdrop.weight_priors import WeightPrior
-from keras_bayesdrop.weight_priors import get_prior
+from keras_bayesdrop.priors import LogUniformPrior
+from keras_bayesdrop.priors import WeightPrior
+from keras_bayesdrop.priors import get
 
 KLS = ("exact", "molchanov", "kingma")
 # Kingma's cubic was fitted up to alpha = 1.
@@ -30,14 +30,14 @@ def check_prior(prior: Any, kl: Any) -> WeightPrior:
 
     Warns once of a prior that has something to warn of.
     """
-    checked: WeightPrior = get_prior(prior)
+    checked: WeightPrior = get(prior, of="weights")
     if kl is not None:
         check_choice(kl, "kl", KLS)
-        if not isinstance(checked, LogUniform):
+        if not isinstance(checked, LogUniformPrior):
             raise invalid("kl", kl, f"`None` with prior={checked!r}")
-        if isinstance(prior, LogUniform) and prior.form != kl:
+        if isinstance(prior, LogUniformPrior) and prior.form != kl:
             raise invalid("kl", kl, f"`None` with prior={prior!r}")
-        checked = LogUniform(kl=kl)
+        checked = LogUniformPrior(kl=kl)
     if checked.warning is not None and checked.warning not in _told:
         _told.add(checked.warning)
         # Seen from here: `_init_*` of the layer, its `__init__`, its user.
@@ -56,7 +56,7 @@ def limits_of(prior: WeightPrior, limit: float | None) -> Limits | None:
     Proper priors have none: what they make of a weight that is not needed, a
     draw from the prior, has a mean of zero and an infinite alpha.
     """
-    if not isinstance(prior, LogUniform):
+    if not isinstance(prior, LogUniformPrior):
         return None
     high = math.inf if limit is None else limit
     limits = -high, min(high, _KINGMA_LIMIT) if prior.form == "kingma" else high
@@ -101,7 +101,7 @@ def sum_kl(prior: WeightPrior, log_alpha: Any, count: int) -> Any:
     Returns:
         Scalar tensor.
     """
-    if isinstance(prior, LogUniform):
+    if isinstance(prior, LogUniformPrior):
         kl = prior.kl_of_log_alpha(log_alpha)
     else:
         kl = prior.kl(keras.ops.ones_like(log_alpha), log_alpha)

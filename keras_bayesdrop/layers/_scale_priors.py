@@ -42,7 +42,8 @@ def check_priors(
             "structure='ard_add'",
         )
     priors = [
-        get("inverse_gamma" if each is None else each, name) for each in given
+        get("inverse_gamma" if each is None else each, of="scales", name=name)
+        for each in given
     ]
     row, matrix = STRUCTURES[structure]
     return check_structure(

@@ -14,7 +14,7 @@ from keras_bayesdrop.layers._log_alpha import check_prior
 from keras_bayesdrop.layers._log_alpha import limits_of
 from keras_bayesdrop.layers._log_alpha import sum_kl
 from keras_bayesdrop.layers._posterior import PosteriorKernel
-from keras_bayesdrop.weight_priors import LogUniform
+from keras_bayesdrop.priors import LogUniformPrior
 
 # Per parametrisation, what can have an alpha of its own, the default first.
 GRANULARITIES = {
@@ -65,7 +65,7 @@ class VariationalKernel(PosteriorKernel):
             rows = self.kernel.shape[-2]
             return sum_kl(self.prior, self.log_alpha(), rows)
         multiplicative = self.parametrization == "multiplicative"
-        log_uniform = isinstance(self.prior, LogUniform)
+        log_uniform = isinstance(self.prior, LogUniformPrior)
         if log_uniform and (multiplicative or self._limits is not None):
             weights = math.prod(self.kernel.shape)
             return sum_kl(self.prior, self.log_alpha(), weights)

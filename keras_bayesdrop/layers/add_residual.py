@@ -13,6 +13,7 @@ from keras_bayesdrop.layers._block_scale import BlockScale
 from keras_bayesdrop.layers._noise_argument import noise_config
 from keras_bayesdrop.layers._scale_noise import ScaleNoise
 from keras_bayesdrop.layers.sources import ResidualSource
+from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 from keras_bayesdrop.noise import Multiplicative
 
 MODES = ("em", "noise")
@@ -85,11 +86,11 @@ class ADDResidual(BlockScale, keras.layers.Layer, ResidualSource):
         noise: For `mode="noise"`, as in `MCDropout`: a name or an instance of
             `keras_bayesdrop.noise`. Defaults to `"bernoulli"` there.
         noise_on: `"branch"` or `"input"`. Defaults to `"branch"`.
-        loss: `"nll"`, `"mse"` or `"half_mse"`. Defaults to `"nll"`.
-        noise_precision: Positive float. Inverse variance of the observation
-            noise, for the last two. Must be `None` if `loss="nll"`.
-        num_outputs: Positive int. Number of values per example that the loss
-            averages over. Defaults to `1`.
+        likelihood: The likelihood that the model's loss stands for: `"nll"`
+            for a negative log-likelihood in nats, such as cross-entropy,
+            `keras_bayesdrop.losses.GaussianLikelihood(noise_precision)` for a
+            squared error, or another `keras_bayesdrop.losses.Likelihood`.
+            Defaults to `"nll"`.
         seed: Optional int. Makes the noise of training reproducible.
         **kwargs: Passed to `keras.layers.Layer`, e.g. `name` and `dtype`.
 
@@ -145,12 +146,11 @@ class ADDResidual(BlockScale, keras.layers.Layer, ResidualSource):
         rate: float | None = None,
         noise: str | Multiplicative | None = None,
         noise_on: str = "branch",
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_old_keywords(kwargs)
         super().__init__(**kwargs)
         self.block = _residual.check_block(block)
         self.mode = check_choice(mode, "mode", MODES)
@@ -176,9 +176,7 @@ class ADDResidual(BlockScale, keras.layers.Layer, ResidualSource):
             sigma0,
             epsilon,
             scales,
-            loss,
-            noise_precision,
-            num_outputs,
+            likelihood,
         )
         given = _residual.check_projection(projection)
         self.projection = given if isinstance(given, str) else None

@@ -8,6 +8,7 @@ import keras
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop.layers._bayesian import BayesianKernel
 from keras_bayesdrop.layers._conv_kernel import ConvKernel
+from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
 @export("keras_bayesdrop.layers.BayesianConv2D")
@@ -39,9 +40,7 @@ class BayesianConv2D(BayesianKernel, ConvKernel, keras.layers.Conv2D):
         estimator: As in `BayesianDense`.
         scales: As in `BayesianDense`.
         noise_initializer: As in `BayesianDense`.
-        loss: As in `BayesianDense`.
-        noise_precision: As in `BayesianDense`.
-        num_outputs: As in `BayesianDense`.
+        likelihood: As in `BayesianDense`.
         seed: As in `BayesianDense`.
         **kwargs: Passed to `keras.layers.Conv2D`, e.g. `strides`, `padding`,
             `dilation_rate`, `groups`, `activation` and `use_bias`.
@@ -76,14 +75,13 @@ class BayesianConv2D(BayesianKernel, ConvKernel, keras.layers.Conv2D):
         estimator: str = "flipout",
         scales: str = "inline",
         noise_initializer: Any = None,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_old_keywords(kwargs)
         super().__init__(filters, kernel_size, **kwargs)
-        self._init_kl(num_train_examples, loss, noise_precision, num_outputs)
+        self._init_kl(num_train_examples, likelihood)
         self._init_bayesian(
             structure,
             scale_prior,

@@ -8,6 +8,7 @@ import keras
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop.layers._bayesian import BayesianKernel
 from keras_bayesdrop.layers._dense_kernel import DenseKernel
+from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
 @export("keras_bayesdrop.layers.BayesianDense")
@@ -71,11 +72,11 @@ class BayesianDense(BayesianKernel, DenseKernel, keras.layers.Dense):
             `VariationalEM` calls it. Defaults to `"inline"`.
         noise_initializer: Initializer of `log sigma^2`. Defaults to -6, a
             standard deviation of 5%.
-        loss: `"nll"`, `"mse"` or `"half_mse"`. Defaults to `"nll"`.
-        noise_precision: Positive float. Inverse variance of the observation
-            noise, for the last two. Must be `None` if `loss="nll"`.
-        num_outputs: Positive int. Number `D` of values per example that the
-            loss averages over. Defaults to `1`.
+        likelihood: The likelihood that the model's loss stands for: `"nll"`
+            for a negative log-likelihood in nats, such as cross-entropy,
+            `keras_bayesdrop.losses.GaussianLikelihood(noise_precision)` for a
+            squared error, or another `keras_bayesdrop.losses.Likelihood`.
+            Defaults to `"nll"`.
         seed: Optional int. Makes the noise of training reproducible.
         **kwargs: Passed to `keras.layers.Dense`, e.g. `activation`,
             `use_bias`, `kernel_initializer` and `name`.
@@ -123,14 +124,13 @@ class BayesianDense(BayesianKernel, DenseKernel, keras.layers.Dense):
         estimator: str = "flipout",
         scales: str = "inline",
         noise_initializer: Any = None,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_old_keywords(kwargs)
         super().__init__(units, **kwargs)
-        self._init_kl(num_train_examples, loss, noise_precision, num_outputs)
+        self._init_kl(num_train_examples, likelihood)
         self._init_bayesian(
             structure,
             scale_prior,

@@ -13,6 +13,7 @@ from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.layers import _dropped_kernel
 from keras_bayesdrop.layers._concrete_noise import ConcreteNoise
 from keras_bayesdrop.layers._kl_weight import KLLayer
+from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 from keras_bayesdrop.noise import NoiseThenLayer
 
 SAMPLINGS = ("bernoulli", "concrete")
@@ -46,13 +47,13 @@ class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
 
     with `N` training examples, `D` outputs, and `c` by the loss:
 
-    - `"nll"`, a log-likelihood in nats, such as cross-entropy: `c = 1`;
-    - `"mse"`, the mean squared error of Keras: `c = 2 / tau`;
-    - `"half_mse"`, half of it: `c = 1 / tau`.
+    - a log-likelihood in nats, such as cross-entropy: `c = 1`;
+    - Keras' mean squared error, with noise of precision `tau`: `c = 2 / tau`;
+    - half of it: `c = 1 / tau`.
 
     The published code of the authors has `l^2 / ((1 - rate) * N)` and `2 / N`
     as factors of `sum(W^2)` and `-K * H`, for a loss that is twice the
-    negative log-likelihood: that is `loss="mse"` with `noise_precision=1.0`.
+    negative log-likelihood: that is `GaussianLikelihood(1.0)`.
     (For cross-entropy they drop the 2 of the entropy only, which makes `l^2`
     twice what it is here.)
 
@@ -74,12 +75,11 @@ class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
         sampling: Mask of `predict_with_uncertainty`: `"bernoulli"`, of 0 and
             1, or `"concrete"`, as in training. Defaults to `"bernoulli"`,
             which the compiled engine runs.
-        loss: `"nll"`, `"mse"` or `"half_mse"`. Defaults to `"nll"`.
-        noise_precision: Positive float. Inverse variance `tau` of the
-            observation noise, in the units of the targets that the loss sees.
-            Must be `None` if `loss="nll"`, where the loss holds it already.
-        num_outputs: Positive int. Number `D` of values per example that the
-            loss averages over. Defaults to `1`.
+        likelihood: The likelihood that the model's loss stands for: `"nll"`
+            for a negative log-likelihood in nats, such as cross-entropy,
+            `keras_bayesdrop.losses.GaussianLikelihood(noise_precision)` for a
+            squared error, or another `keras_bayesdrop.losses.Likelihood`.
+            Defaults to `"nll"`.
         seed: Optional int. Makes the masks of training reproducible.
         **kwargs: Passed to `keras.layers.Layer`, e.g. `name` and `dtype`.
 
@@ -119,14 +119,13 @@ class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
         init_rate: float = 0.1,
         temperature: float = 0.1,
         sampling: str = "bernoulli",
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_old_keywords(kwargs)
         super().__init__(_dropped_kernel.check_inner_layer(layer), **kwargs)
-        self._init_kl(num_train_examples, loss, noise_precision, num_outputs)
+        self._init_kl(num_train_examples, likelihood)
         self.length_scale = check_positive(length_scale, "length_scale")
         self.seed = seed
         self.supports_masking = layer.supports_masking

@@ -9,6 +9,7 @@ from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.layers._conv_kernel import ConvKernel
 from keras_bayesdrop.layers._variational import VariationalKernel
+from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
 class _VariationalConv(VariationalKernel, ConvKernel):
@@ -26,14 +27,13 @@ class _VariationalConv(VariationalKernel, ConvKernel):
         log_alpha_limit: float | None = None,
         train_threshold: float | None = None,
         noise_initializer: Any = None,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_old_keywords(kwargs)
         super().__init__(filters, kernel_size, **kwargs)  # type: ignore[call-arg]
-        self._init_kl(num_train_examples, loss, noise_precision, num_outputs)
+        self._init_kl(num_train_examples, likelihood)
         self._init_posterior(
             parametrization,
             prior,
@@ -68,9 +68,7 @@ class VariationalConv1D(_VariationalConv, keras.layers.Conv1D):
         log_alpha_limit: As in `VariationalDense`.
         train_threshold: As in `VariationalDense`.
         noise_initializer: As in `VariationalDense`.
-        loss: As in `VariationalDense`.
-        noise_precision: As in `VariationalDense`.
-        num_outputs: As in `VariationalDense`.
+        likelihood: As in `VariationalDense`.
         seed: As in `VariationalDense`.
         **kwargs: Passed to `keras.layers.Conv1D`, e.g. `strides`, `padding`,
             `dilation_rate`, `groups`, `activation` and `use_bias`.
@@ -127,9 +125,7 @@ class VariationalConv2D(_VariationalConv, keras.layers.Conv2D):
         log_alpha_limit: As in `VariationalDense`.
         train_threshold: As in `VariationalDense`.
         noise_initializer: As in `VariationalDense`.
-        loss: As in `VariationalDense`.
-        noise_precision: As in `VariationalDense`.
-        num_outputs: As in `VariationalDense`.
+        likelihood: As in `VariationalDense`.
         seed: As in `VariationalDense`.
         **kwargs: Passed to `keras.layers.Conv2D`, e.g. `strides`, `padding`,
             `dilation_rate`, `groups`, `activation` and `use_bias`.

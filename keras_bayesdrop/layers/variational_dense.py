@@ -8,6 +8,7 @@ import keras
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop.layers._dense_kernel import DenseKernel
 from keras_bayesdrop.layers._variational import VariationalKernel
+from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
 @export("keras_bayesdrop.layers.VariationalDense")
@@ -60,7 +61,7 @@ class VariationalDense(VariationalKernel, DenseKernel, keras.layers.Dense):
         parametrization: `"additive"`, `"multiplicative"` or `"correlated"`.
             Defaults to `"additive"`.
         prior: Name or instance of a prior of
-            `keras_bayesdrop.weight_priors`. Defaults to `"log_uniform"`.
+            `keras_bayesdrop.priors`. Defaults to `"log_uniform"`.
         kl: How the KL of the log-uniform prior is computed: `"exact"`, or the
             approximations `"molchanov"` and `"kingma"` (which keeps
             `alpha <= 1`, where it holds). Defaults to `"exact"`; must be `None`
@@ -81,11 +82,11 @@ class VariationalDense(VariationalKernel, DenseKernel, keras.layers.Dense):
         noise_initializer: Initializer of `log sigma^2` if additive, which
             defaults to -10 as published; else of `log alpha`, which defaults to
             -3, a noise of 22%.
-        loss: `"nll"`, `"mse"` or `"half_mse"`. Defaults to `"nll"`.
-        noise_precision: Positive float. Inverse variance of the observation
-            noise, for the last two. Must be `None` if `loss="nll"`.
-        num_outputs: Positive int. Number `D` of values per example that the
-            loss averages over. Defaults to `1`.
+        likelihood: The likelihood that the model's loss stands for: `"nll"`
+            for a negative log-likelihood in nats, such as cross-entropy,
+            `keras_bayesdrop.losses.GaussianLikelihood(noise_precision)` for a
+            squared error, or another `keras_bayesdrop.losses.Likelihood`.
+            Defaults to `"nll"`.
         seed: Optional int. Makes the noise of training reproducible.
         **kwargs: Passed to `keras.layers.Dense`, e.g. `activation`,
             `use_bias`, `kernel_initializer` and `name`.
@@ -127,14 +128,13 @@ class VariationalDense(VariationalKernel, DenseKernel, keras.layers.Dense):
         log_alpha_limit: float | None = None,
         train_threshold: float | None = None,
         noise_initializer: Any = None,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_old_keywords(kwargs)
         super().__init__(units, **kwargs)
-        self._init_kl(num_train_examples, loss, noise_precision, num_outputs)
+        self._init_kl(num_train_examples, likelihood)
         self._init_posterior(
             parametrization,
             prior,

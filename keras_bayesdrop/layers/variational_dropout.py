@@ -17,6 +17,7 @@ from keras_bayesdrop.layers._log_alpha import limits_of
 from keras_bayesdrop.layers._log_alpha import sum_kl
 from keras_bayesdrop.layers._normal import draw_normal
 from keras_bayesdrop.layers.sources import PlainInside
+from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 from keras_bayesdrop.noise import LearnedGaussian
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import NoiseSource
@@ -55,16 +56,14 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
         num_train_examples: Positive int. Number of training examples `N`.
         alpha: `"layer"`, or `"unit"` for one alpha each. Defaults to
             `"layer"`.
-        prior: Name or instance of a prior of `keras_bayesdrop.weight_priors`,
+        prior: Name or instance of a prior of `keras_bayesdrop.priors`,
             for the factors. Defaults to `"log_uniform"`.
         kl: As in `VariationalDense`. `"kingma"` keeps `alpha <= 1`.
         weights_per_unit: Positive int `M`. Defaults to `1`.
         log_alpha_limit: As in `VariationalDense`.
         noise_initializer: Initializer of `log alpha`. Defaults to -3, which is
             dropout of rate 0.05.
-        loss: As in `VariationalDense`.
-        noise_precision: As in `VariationalDense`.
-        num_outputs: As in `VariationalDense`.
+        likelihood: As in `VariationalDense`.
         seed: Optional int. Makes the noise of training reproducible.
         **kwargs: Passed to `keras.layers.Layer`, e.g. `name` and `dtype`.
 
@@ -95,14 +94,13 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
         weights_per_unit: int = 1,
         log_alpha_limit: float | None = None,
         noise_initializer: Any = None,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_old_keywords(kwargs)
         super().__init__(**kwargs)
-        self._init_kl(num_train_examples, loss, noise_precision, num_outputs)
+        self._init_kl(num_train_examples, likelihood)
         self.alpha = check_choice(alpha, "alpha", GRANULARITIES)
         self.weights_per_unit = check_positive_int(
             weights_per_unit, "weights_per_unit"

@@ -1,7 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses that are normalised log-likelihoods, in nats."""
+"""Losses that are negative log-likelihoods, and what a loss stands for.
+
+`GaussianNLL` and `HeteroscedasticGaussianNLL` are normalised log-likelihoods
+in nats, to compile a model with. A `Likelihood` tells layers and regularizers
+with a KL divergence the unit of the compiled loss. The names below may be used
+from anywhere; layers and regularizers also use `likelihood`, and plots and
+training use `objectives`. The room imports `errors` and `_core`.
+"""
 
 from keras_bayesdrop.losses.gaussian_nll import GaussianNLL as GaussianNLL
 from keras_bayesdrop.losses.heteroscedastic_gaussian_nll import (
     HeteroscedasticGaussianNLL as HeteroscedasticGaussianNLL,
+)
+from keras_bayesdrop.losses.likelihood import (
+    GaussianLikelihood as GaussianLikelihood,
+)
+from keras_bayesdrop.losses.likelihood import Likelihood as Likelihood
+from keras_bayesdrop.losses.likelihood import (
+    LikelihoodInNats as LikelihoodInNats,
 )

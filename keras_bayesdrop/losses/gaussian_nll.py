@@ -8,26 +8,26 @@ import keras
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_positive
-from keras_bayesdrop.losses._likelihood import Likelihood
-from keras_bayesdrop.losses._likelihood import check_same_shape
+from keras_bayesdrop.losses._likelihood_loss import LikelihoodLoss
+from keras_bayesdrop.losses._likelihood_loss import check_same_shape
 
 
 @export("keras_bayesdrop.losses.GaussianNLL")
-class GaussianNLL(Likelihood):
+class GaussianNLL(LikelihoodLoss):
     """Negative log-likelihood of Gaussian noise with a known precision.
 
         -log p(y | f) = sum{ tau * (y_d - f_d)^2 - log(tau) : d } / 2
                         + D / 2 * log(2 * pi)
 
     for an example with the targets `y_1 ... y_D` and the outputs `f_1 ... f_D`,
-    in nats. The mean over the examples is the loss, so that its unit is the
-    one that `loss="nll"` means in `DropoutL2` and in layers with a KL.
+    in nats. The loss is the mean over the examples, so that `likelihood="nll"`
+    is its unit in `DropoutL2` and in layers with a KL divergence.
 
-    Up to a constant it is `tau * D / 2` times the mean squared error of Keras,
-    with the same minimum. But only a normalised likelihood can be averaged
-    over samples of the noise, or compared between values of `tau`.
+    Up to a constant it is `tau * D / 2` times Keras' mean squared error, with
+    the same minimum. But only a normalised likelihood can be averaged over
+    samples of the noise, or compared between values of `tau`.
 
-    Targets are never broadcast: `[rows]` is taken as `[rows, 1]`.
+    Targets are never broadcast: targets `[rows]` become `[rows, 1]`.
 
     Args:
         noise_precision: Positive float. Inverse variance `tau` of the
@@ -60,7 +60,7 @@ class GaussianNLL(Likelihood):
     def _log_density(self, y_true: Any, y_pred: Any) -> Any:
         check_same_shape(y_true, y_pred, "an output for every target")
         constant = 0.5 * math.log(self.noise_precision / (2.0 * math.pi))
-        # The root before the square: neither overflows before its product.
+        # The root is applied before the square, so that neither overflows.
         scaled = math.sqrt(self.noise_precision) * (y_true - y_pred)
         return constant - 0.5 * keras.ops.square(scaled)
 

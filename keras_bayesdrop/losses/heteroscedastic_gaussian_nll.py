@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gaussian noise whose variance is an output of the network."""
+"""The likelihood of Gaussian noise whose variance is a network output."""
 
 import math
 from typing import Any
@@ -9,12 +9,12 @@ import keras
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.losses._likelihood import Likelihood
-from keras_bayesdrop.losses._likelihood import check_same_shape
+from keras_bayesdrop.losses._likelihood_loss import LikelihoodLoss
+from keras_bayesdrop.losses._likelihood_loss import check_same_shape
 
 
 @export("keras_bayesdrop.losses.HeteroscedasticGaussianNLL")
-class HeteroscedasticGaussianNLL(Likelihood):
+class HeteroscedasticGaussianNLL(LikelihoodLoss):
     """Negative log-likelihood of Gaussian noise with a learned variance.
 
     Of the `2 * D` outputs for `D` targets, the first half are the means `m`
@@ -26,9 +26,9 @@ class HeteroscedasticGaussianNLL(Likelihood):
     in nats. The mean over the examples is the loss.
 
     Log variances are clipped to `[-limit, limit]`, so that `exp` cannot
-    overflow. Their gradient passes the clip unchanged: an output beyond it is
-    still driven back by the data. With the default of 20, standard deviations
-    lie between 4.5e-5 and 2.2e4; scale targets that need others.
+    overflow. Gradients pass the clip unchanged: the data still pull back an
+    output beyond the limit. With the default of 20, standard deviations lie
+    between 4.5e-5 and 2.2e4; rescale targets that need others.
 
     Args:
         log_variance_limit: Positive float, at most 80. The `limit` above.
@@ -76,11 +76,12 @@ class HeteroscedasticGaussianNLL(Likelihood):
         check_same_shape(y_true, mean, "two outputs for every target")
         limit = self.log_variance_limit
         clipped = keras.ops.clip(raw, -limit, limit)
-        # The value of the first, the gradient of the second, which is zero.
+        # The clipped value, with the gradient of the raw output: the second
+        # term is zero.
         log_variance = keras.ops.stop_gradient(clipped) + (
             raw - keras.ops.stop_gradient(raw)
         )
-        # Half the exponent before the square: exp(-s) may be far from one.
+        # Half the exponent is applied before the square: exp(-s) may be huge.
         scaled = (y_true - mean) * keras.ops.exp(-0.5 * log_variance)
         return -0.5 * (
             math.log(2.0 * math.pi) + log_variance + keras.ops.square(scaled)

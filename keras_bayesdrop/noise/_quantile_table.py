@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse CDFs that have no formula, as tables.
+"""Tables of inverse CDFs that have no formula.
 
-The variable is mapped to the whole line, where its density is smooth and falls
+The variable is mapped to the real line, where its density is smooth and falls
 off on both sides (the logit of a Beta, the logarithm of a Gamma). With
 
     s = log(u / (1 - u)),    u = CDF(y)
 
 `y` is a smooth and increasing function of `s`, and nearly linear far out: the
-tail of a density `y^(a - 1)` is `y ~ s / a` in logarithms. So a cubic between
-equally spaced `s` is as good at the ends as in the middle. What it takes at
-run time is a logarithm and two look-ups, which XLA compiles.
+tail of a density `y^(a - 1)` is `y ~ s / a` in logarithms. A cubic between
+equally spaced `s` is therefore as good at the ends as in the middle. At run
+time a draw takes a logarithm and two look-ups, which XLA compiles.
 """
 
 import dataclasses
@@ -29,8 +29,8 @@ _END = 23.0
 _NODES = 2048
 _STEP = 2 * _END / (_NODES - 1)
 
-# For the integrals: how far the log-density falls, cells on each side of its
-# maximum, and points in a cell.
+# For the integrals: the fall of the log-density from its maximum to the ends,
+# the number of cells on each side, and the number of points in a cell.
 _FALL = 60.0
 _CELLS = 1000
 _POINTS = 16
@@ -74,11 +74,11 @@ def logit(u: Any) -> Any:
 
 
 def tabulate(log_density: Density, mode: float) -> QuantileTable:
-    """Makes the table of a distribution on the line.
+    """Returns the table of a distribution on the real line.
 
     Args:
         log_density: Logarithm of the density, up to a constant; concave.
-        mode: Where it is highest.
+        mode: Place of its maximum.
 
     Returns:
         `y` as a function of `s`.
@@ -110,7 +110,7 @@ def tabulate(log_density: Density, mode: float) -> QuantileTable:
 
 
 def _edges(log_density: Density, mode: float, top: float) -> Float64Array:
-    """Returns the ends of the cells, close to each other at the mode."""
+    """Returns the ends of the cells, which are closest at the mode."""
     spread = np.sinh(6.0 * np.linspace(0.0, 1.0, _CELLS + 1)) / np.sinh(6.0)
     sides = []
     for sign in (-1.0, 1.0):
@@ -131,7 +131,7 @@ def _edges(log_density: Density, mode: float, top: float) -> Float64Array:
 def _integrals(
     density: Density, start: Float64Array, end: Float64Array
 ) -> Float64Array:
-    """Returns the integrals over cells, by the rule of Gauss."""
+    """Returns the integrals over cells, by Gauss-Legendre quadrature."""
     points, weights = np.polynomial.legendre.leggauss(_POINTS)
     half = 0.5 * (end - start)
     places = (start + half)[:, None] + half[:, None] * points
@@ -139,7 +139,7 @@ def _integrals(
 
 
 def _monotone(values: Float64Array, rises: Float64Array) -> Float64Array:
-    """Lowers derivatives so that no cubic between the nodes turns back.
+    """Lowers derivatives so that every cubic between nodes increases.
 
     A cubic rises if its derivatives at both ends are at most three times the
     slope of the chord (Fritsch and Carlson, 1980).

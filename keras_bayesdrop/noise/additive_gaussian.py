@@ -25,7 +25,7 @@ class AdditiveGaussian(Noise):
 
     @property
     def active(self) -> bool:
-        """Whether the noise has any variance."""
+        """True if the variance is above 0."""
         return self.stddev > 0
 
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:

@@ -31,7 +31,7 @@ class Alpha(Noise):
 
     @property
     def active(self) -> bool:
-        """Whether anything can be dropped."""
+        """True if the rate is above 0."""
         return self.rate > 0
 
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:

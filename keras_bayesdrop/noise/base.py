@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every noise has in common: one counter word a unit, and what it does."""
+"""The base class of noise: one counter word per unit, and its effect."""
 
 import abc
 from typing import Any
@@ -11,8 +11,8 @@ import tensorflow as tf
 class Noise(abc.ABC):
     """A distribution over perturbations of a tensor.
 
-    Members are frozen dataclasses, so that two equal noises hash alike and a
-    compiled prediction can be looked up by them.
+    Subclasses are frozen dataclasses: equal noises have equal hashes, and are
+    keys of the cache of compiled predictions.
     """
 
     kind: ClassVar[str]
@@ -20,10 +20,10 @@ class Noise(abc.ABC):
     @property
     @abc.abstractmethod
     def active(self) -> bool:
-        """Whether the noise can change its input at all."""
+        """True if the noise can change its input."""
 
     def expected(self, x: tf.Tensor) -> tf.Tensor:
-        """Returns what becomes of `x` when the noise is off."""
+        """Returns the value of `x` without noise."""
         return x
 
     def op_settings(self) -> tuple[Any, Any] | None:
@@ -31,7 +31,7 @@ class Noise(abc.ABC):
 
         Returns:
             Both as numbers or as scalar tensors, or `None` if the op does not
-            know the noise.
+            support the noise.
         """
         return None
 
@@ -49,7 +49,7 @@ class Noise(abc.ABC):
 
     @abc.abstractmethod
     def describe(self) -> str:
-        """Returns the noise in a few characters, for tables."""
+        """Returns a short description, for tables."""
 
 
 def as_scalar(value: Any, dtype: Any) -> tf.Tensor:

@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_rate
-from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.noise.induced import SpikeAndSlab
 from keras_bayesdrop.noise.multiplicative import Multiplicative
-from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.noise.multiplicative import keep_checked
+from keras_bayesdrop.noise.multiplicative import register
 from keras_bayesdrop.random.philox import rate_to_scale
 from keras_bayesdrop.random.philox import rate_to_threshold
 
@@ -23,11 +23,11 @@ from keras_bayesdrop.random.philox import rate_to_threshold
 @register
 @dataclasses.dataclass(frozen=True)
 class Bernoulli(Multiplicative):
-    """Drops a unit with probability `rate` and rescales those that stay.
+    """Drops a unit with probability `rate` and rescales the others.
 
         y = x * keep / (1 - rate),    keep ~ Bernoulli(1 - rate)
 
-    The noise `xi` is `keep`, and so is its square. A weight times it has a
+    The noise `xi` is `keep`, which equals its square. A weight times it has a
     spike-and-slab distribution:
 
         p(w) = rate * delta(w) + (1 - rate) * N(w; 0, sigma0^2)
@@ -48,11 +48,11 @@ class Bernoulli(Multiplicative):
 
     def __post_init__(self) -> None:
         """Checks the rate."""
-        keep(self, rate=check_rate(self.rate))
+        keep_checked(self, rate=check_rate(self.rate))
 
     @property
     def active(self) -> bool:
-        """Whether anything can be dropped."""
+        """True if the rate is above 0."""
         return self.rate > 0
 
     @property
@@ -67,7 +67,7 @@ class Bernoulli(Multiplicative):
 
     @property
     def normalizer(self) -> float:
-        """`1 - rate`; 1 where that is 0, since everything is dropped."""
+        """`1 - rate`, or 1 if the rate is 1 and everything is dropped."""
         return 1.0 - self.rate if self.rate < 1 else 1.0
 
     @property
@@ -77,7 +77,7 @@ class Bernoulli(Multiplicative):
 
     @property
     def scale(self) -> float:
-        """What a kept unit is multiplied by."""
+        """The factor of a kept unit."""
         return rate_to_scale(self.rate)
 
     def op_settings(self) -> tuple[int, float]:
@@ -85,13 +85,13 @@ class Bernoulli(Multiplicative):
         return self.threshold, self.scale
 
     def quantile(self, u: Any) -> Any:
-        """Returns 0 below the rate and 1 from there on."""
+        """Returns 0 for `u` below the rate, else 1."""
         return keras.ops.cast(u >= self.rate, u.dtype)
 
     def from_words(self, words: tf.Tensor) -> tf.Tensor:
         """Returns 1.0 for words that are kept, in float64."""
         kept = words >= as_scalar(self.threshold, tf.uint32)
-        # The last word reaches every threshold.
+        # At rate 1 the largest word still reaches the threshold.
         return tf.cast(kept, tf.float64) * (self.rate < 1)
 
     def log_prob(self, value: Any) -> tf.Tensor:
@@ -116,7 +116,7 @@ class Bernoulli(Multiplicative):
         return SpikeAndSlab(self, check_positive(sigma0, "sigma0"), dtype)
 
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-        """Multiplies by `keep / (1 - rate)`, made at the shape of `words`."""
+        """Multiplies by `keep / (1 - rate)`, in the shape of `words`."""
         return drop(x, words, self.threshold, self.scale)
 
     def describe(self) -> str:

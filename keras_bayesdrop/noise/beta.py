@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beta noise: between dropped and kept."""
+"""Beta noise, with factors between dropped and kept."""
 
 import dataclasses
 import functools
@@ -16,13 +16,13 @@ from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.noise._quantile_table import QuantileTable
 from keras_bayesdrop.noise._quantile_table import logit
 from keras_bayesdrop.noise._quantile_table import tabulate
-from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.induced import ScaleMixture
 from keras_bayesdrop.noise.induced import SquaredNoise
 from keras_bayesdrop.noise.induced import logit_nodes
 from keras_bayesdrop.noise.induced import unit_interval
 from keras_bayesdrop.noise.multiplicative import Multiplicative
-from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.noise.multiplicative import keep_checked
+from keras_bayesdrop.noise.multiplicative import register
 
 
 @register
@@ -32,11 +32,11 @@ class Beta(Multiplicative):
 
         p(xi) = xi^(a - 1) * (1 - xi)^(b - 1) / B(a, b),    0 < xi < 1
 
-    with `a` and `b` the concentrations at 1 and at 0. As both become small it
-    becomes Bernoulli noise that drops with probability `b / (a + b)`.
+    with `a` and `b` the concentrations at 1 and at 0. As both go to 0, the
+    noise becomes Bernoulli noise with the drop rate `b / (a + b)`.
 
-    Draws are exact to `1e-7` in probability for concentrations of 0.01 and
-    above.
+    The error of draws is below `1e-7` in probability, for concentrations of
+    0.01 and above.
 
     Attributes:
         concentration1: Positive float `a`. Defaults to `0.5`.
@@ -60,7 +60,9 @@ class Beta(Multiplicative):
     def __post_init__(self) -> None:
         """Checks the parameters."""
         for name in ("concentration1", "concentration0"):
-            keep(self, **{name: check_positive(getattr(self, name), name)})
+            keep_checked(
+                self, **{name: check_positive(getattr(self, name), name)}
+            )
 
     @property
     def mean(self) -> float:

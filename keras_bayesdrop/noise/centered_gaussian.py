@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gaussian noise around zero, for its prior."""
+"""Gaussian noise around zero, which is used for its prior."""
 
 import dataclasses
 import math
@@ -10,10 +10,10 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop._core.validate import check_positive
-from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.induced import NormalProduct
 from keras_bayesdrop.noise.multiplicative import Multiplicative
-from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.noise.multiplicative import keep_checked
+from keras_bayesdrop.noise.multiplicative import register
 from keras_bayesdrop.random.philox import words_to_normal
 
 
@@ -24,14 +24,14 @@ class CenteredGaussian(Multiplicative):
 
         xi ~ N(0, scale^2)
 
-    Its square is chi-squared, and a weight times it has a Bessel function as
-    its density:
+    Its square is chi-squared, and the density of a weight times it is a Bessel
+    function:
 
         xi^2 / scale^2 ~ chi^2 with 1 degree of freedom
         p(w) = K0(|w| / s) / (pi * s),    s = sigma0 * scale
 
-    Its mean is zero, so that a layer cannot scale it to mean one: layers
-    refuse it, and take `Gaussian`.
+    Its mean is zero, so that a layer cannot scale it to mean one. Layers
+    refuse it; use `Gaussian` in layers.
 
     Attributes:
         scale: Positive float. Standard deviation. Defaults to `1.0`.
@@ -48,7 +48,7 @@ class CenteredGaussian(Multiplicative):
 
     def __post_init__(self) -> None:
         """Checks the scale."""
-        keep(self, scale=check_positive(self.scale, "scale"))
+        keep_checked(self, scale=check_positive(self.scale, "scale"))
 
     @property
     def mean(self) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The families by name, and the noise that an argument stands for."""
+"""Families of noise by name, and `get`."""
 
 from typing import Any
 
@@ -16,7 +16,8 @@ from keras_bayesdrop.noise.multiplicative import Multiplicative
 from keras_bayesdrop.noise.rayleigh import Rayleigh
 from keras_bayesdrop.noise.uniform import Uniform
 
-# Their strength is a rate; that of the others are parameters with defaults.
+# The strength of these families is a rate. The others have parameters with
+# defaults.
 _WITH_RATE: tuple[type[Bernoulli] | type[Gaussian], ...] = (Bernoulli, Gaussian)
 _WITHOUT_RATE: tuple[type[Multiplicative], ...] = (
     Rayleigh,
@@ -38,7 +39,7 @@ def get(noise: Any, rate: float | None = None) -> Multiplicative:
             other families and for instances.
 
     Returns:
-        The noise, of finite mean or of a scale to divide it by.
+        The noise. Its `normalizer` is finite.
 
     Example:
     ```python
@@ -58,18 +59,13 @@ def get(noise: Any, rate: float | None = None) -> Multiplicative:
                 f"`None` with noise={noise!r}, whose strength is no rate",
             )
         return family()
-    found = _revived(noise)
-    if not isinstance(found, Multiplicative):
+    instance = noise
+    if isinstance(noise, dict) and "class_name" in noise:
+        instance = keras.saving.deserialize_keras_object(noise)
+    if not isinstance(instance, Multiplicative):
         options = ", ".join(repr(name) for name in NAMES)
         raise invalid("noise", noise, f"one of {options}, or an instance")
-    if rate is not None and rate != getattr(found, "rate", None):
-        raise invalid("rate", rate, f"`None` with noise={found!r}")
-    found.normalizer  # noqa: B018  (raises for noise that has none)
-    return found
-
-
-def _revived(noise: Any) -> Any:
-    """Returns the object of a config, and anything else as it is."""
-    if isinstance(noise, dict) and "class_name" in noise:
-        return keras.saving.deserialize_keras_object(noise)
-    return noise
+    if rate is not None and rate != getattr(instance, "rate", None):
+        raise invalid("rate", rate, f"`None` with noise={instance!r}")
+    instance.normalizer  # noqa: B018  (raises for noise without one)
+    return instance

@@ -14,12 +14,12 @@ from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_rate
 from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.noise.induced import ScaleMixture
 from keras_bayesdrop.noise.induced import SquaredNoise
 from keras_bayesdrop.noise.multiplicative import Multiplicative
-from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.noise.multiplicative import keep_checked
+from keras_bayesdrop.noise.multiplicative import register
 from keras_bayesdrop.random.philox import words_to_normal
 
 
@@ -30,10 +30,10 @@ class Gaussian(Multiplicative):
 
         y = x * (1 + sqrt(rate / (1 - rate)) * z),    z ~ N(0, 1)
 
-    So `xi ~ N(1, s^2)` with `s^2 = rate / (1 - rate)`. Its square, divided by
-    `s^2`, is non-central chi-squared with one degree of freedom and parameter
-    `1 / s^2`. (Chi-squared, and weights with a Bessel function as density,
-    are for noise around zero: `CenteredGaussian`.)
+    The noise is `xi ~ N(1, s^2)` with `s^2 = rate / (1 - rate)`. Its square,
+    divided by `s^2`, is non-central chi-squared with one degree of freedom and
+    parameter `1 / s^2`. For noise around zero, whose square is chi-squared, see
+    `CenteredGaussian`.
 
     Attributes:
         rate: Float in `[0, 1)`.
@@ -51,7 +51,7 @@ class Gaussian(Multiplicative):
 
     def __post_init__(self) -> None:
         """Checks the rate."""
-        keep(self, rate=check_rate(self.rate, below_one=True))
+        keep_checked(self, rate=check_rate(self.rate, below_one=True))
 
     @property
     def mean(self) -> float:
@@ -69,7 +69,7 @@ class Gaussian(Multiplicative):
         return math.sqrt(self.variance)
 
     def op_settings(self) -> tuple[int, float]:
-        """Returns no threshold, and the standard deviation."""
+        """Returns 0 as the threshold, and the standard deviation."""
         return 0, self.stddev
 
     def quantile(self, u: Any) -> Any:
@@ -90,8 +90,8 @@ class Gaussian(Multiplicative):
     def scale_nodes(self) -> tuple[Float64Array, Float64Array]:
         """Returns logarithms of scales and of their weights, for integrals.
 
-        The points are `s * log(1 + exp(t))`: equally spaced in logarithms
-        towards 0 and in themselves beyond, with steps of a tenth of `s`.
+        The points are `s * log(1 + exp(t))`. Towards 0 their logarithms are
+        equally spaced; beyond, the points are, with steps of a tenth of `s`.
         """
         s, step = self.stddev, 0.1
         first = -80.0 if s > 1 / 60 else 1 / s - 45.0
@@ -136,6 +136,6 @@ class Gaussian(Multiplicative):
 
 
 def perturb(x: tf.Tensor, words: tf.Tensor, stddev: Any) -> tf.Tensor:
-    """Multiplies by `1 + stddev * z`, `z` the normal draw of a word."""
+    """Multiplies by `1 + stddev * z`, with `z` the normal draw of a word."""
     draw = words_to_normal(words, x.dtype)
     return x * (1.0 + as_scalar(stddev, x.dtype) * draw)

@@ -10,11 +10,11 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop._core.validate import check_positive
-from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.induced import Horseshoe
 from keras_bayesdrop.noise.induced import SquaredNoise
 from keras_bayesdrop.noise.multiplicative import Multiplicative
-from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.noise.multiplicative import keep_checked
+from keras_bayesdrop.noise.multiplicative import register
 
 
 @register
@@ -29,8 +29,8 @@ class HalfCauchy(Multiplicative):
     like `1 / w^2`.
 
     It has no mean. A layer divides by the scale, which is the median: half of
-    the units grow. Turned off, the noise is the factor 1. Averages over draws
-    need not settle as there are more of them; medians and quantiles do.
+    the units grow. Without noise the factor is 1. Averages over draws need not
+    converge as the number of draws grows; medians and quantiles converge.
 
     Attributes:
         scale: Positive float. Median. Defaults to `1.0`.
@@ -48,7 +48,7 @@ class HalfCauchy(Multiplicative):
 
     def __post_init__(self) -> None:
         """Checks the scale."""
-        keep(self, scale=check_positive(self.scale, "scale"))
+        keep_checked(self, scale=check_positive(self.scale, "scale"))
 
     @property
     def mean(self) -> float:
@@ -62,7 +62,7 @@ class HalfCauchy(Multiplicative):
 
     @property
     def normalizer(self) -> float:
-        """The scale, since there is no mean."""
+        """The scale, because there is no mean."""
         return self.scale
 
     def quantile(self, u: Any) -> Any:
@@ -79,7 +79,7 @@ class HalfCauchy(Multiplicative):
         return tf.where(x >= 0, constant - tf.math.log1p(x**2), -math.inf)
 
     def variance_prior(self, dtype: str = "float32") -> Any:
-        """Returns the distribution of `xi^2`, which has no name."""
+        """Returns the distribution of `xi^2`."""
         return SquaredNoise(self, dtype)
 
     def marginal_prior(

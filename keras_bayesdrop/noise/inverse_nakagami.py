@@ -15,9 +15,9 @@ from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.noise._quantile_table import QuantileTable
 from keras_bayesdrop.noise._quantile_table import logit
 from keras_bayesdrop.noise._quantile_table import tabulate
-from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.multiplicative import Multiplicative
-from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.noise.multiplicative import keep_checked
+from keras_bayesdrop.noise.multiplicative import register
 
 
 @register
@@ -28,13 +28,14 @@ class InverseNakagami(Multiplicative):
         p(xi) = 2 * b^a / Gamma(a) * xi^(-2 * a - 1) * exp(-b / xi^2)
         xi^2 ~ InverseGamma(a, b),    xi > 0
 
-    with `a` the concentration and `b` the scale. One over it is Nakagami of
-    shape `m = a` and spread `a / b`. A weight times it is Student-t:
+    with `a` the concentration and `b` the scale. `1 / xi` has the Nakagami
+    distribution of shape `m = a` and spread `a / b`. A weight times `xi` has
+    a Student-t distribution:
 
         w ~ StudentT(2 * a degrees of freedom, 0, sigma0 * sqrt(b / a))
 
     The mean is finite for `a > 1/2`, which layers need, and the variance for
-    `a > 1`. A layer divides by the mean, so that `b` matters for priors only.
+    `a > 1`. A layer divides by the mean: `b` matters for priors only.
 
     Attributes:
         concentration: Positive float `a`, at least 0.01. The larger, the less
@@ -56,7 +57,7 @@ class InverseNakagami(Multiplicative):
 
     def __post_init__(self) -> None:
         """Checks the parameters."""
-        keep(
+        keep_checked(
             self,
             concentration=check_positive(self.concentration, "concentration"),
             scale=check_positive(self.scale, "scale"),
@@ -80,7 +81,7 @@ class InverseNakagami(Multiplicative):
 
     @property
     def active(self) -> bool:
-        """Always; the variance may round to 0 where it is tiny."""
+        """Always true; a tiny variance may round to 0."""
         return True
 
     def quantile(self, u: Any) -> Any:
@@ -119,7 +120,7 @@ class InverseNakagami(Multiplicative):
         )
 
     def describe(self) -> str:
-        """Returns the family and what its spread depends on."""
+        """Returns the family and its concentration."""
         return f"inverse Nakagami, concentration {self.concentration:g}"
 
 

@@ -17,24 +17,24 @@ from keras_bayesdrop.random.philox import words_to_uniform
 
 @dataclasses.dataclass(frozen=True)
 class _Learned(Noise):
-    """Two of these are equal if they belong to the same layer.
+    """Noise of a layer; equal to other noise of the same layer.
 
     Attributes:
-        source: The layer. Weak, because what is compiled for a model is kept
-            by its noise, and must not keep the model.
+        source: Weak reference to the layer. The noise keeps the compiled
+            programs of a model alive, and must not keep the model alive.
     """
 
     source: weakref.ref[Any]
 
     @property
     def active(self) -> bool:
-        """Always: what is learned may change."""
+        """Always true, since training may change the strength."""
         return True
 
 
 @dataclasses.dataclass(frozen=True)
 class LearnedBernoulli(_Learned):
-    """Dropout of the rate that a layer has learned.
+    """Dropout with the rate that a layer has learned.
 
         y = x * keep / (1 - rate),    keep ~ Bernoulli(1 - rate)
 
@@ -44,7 +44,7 @@ class LearnedBernoulli(_Learned):
     kind: ClassVar[str] = "bernoulli"
 
     def op_settings(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the threshold and the scale as they are when called."""
+        """Returns the threshold and the scale at the time of the call."""
         rate = self.source().rate_tensor()  # type: ignore[union-attr]
         return rate_tensor_to_threshold(rate), 1.0 / (1.0 - rate)
 
@@ -53,14 +53,14 @@ class LearnedBernoulli(_Learned):
         return drop(x, words, *self.op_settings())
 
     def describe(self) -> str:
-        """Returns the family and its rate at the moment."""
+        """Returns the family and its current rate."""
         rate = float(self.source().rate)  # type: ignore[union-attr]
         return f"Bernoulli, learned rate {rate:.3g}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Concrete(_Learned):
-    """The smooth relaxation of dropout, of the rate that a layer has learned.
+    """A smooth relaxation of dropout, with the rate that a layer has learned.
 
         y = x * (1 - z) / (1 - rate)
         z = sigmoid((logit(rate) + logit(u)) / temperature),    u ~ U(0, 1)
@@ -80,14 +80,14 @@ class Concrete(_Learned):
         return x * tf.cast(keep, x.dtype)
 
     def describe(self) -> str:
-        """Returns the family and its rate at the moment."""
+        """Returns the family and its current rate."""
         rate = float(self.source().rate)  # type: ignore[union-attr]
         return f"concrete, learned rate {rate:.3g}"
 
 
 @dataclasses.dataclass(frozen=True)
 class LearnedGaussian(_Learned):
-    """Multiplicative Gaussian noise of the variance that a layer has learned.
+    """Multiplicative Gaussian noise with a variance that a layer has learned.
 
         y = x * (1 + sqrt(alpha) * z),    z ~ N(0, 1)
 
@@ -98,7 +98,7 @@ class LearnedGaussian(_Learned):
     kind: ClassVar[str] = "gaussian"
 
     def op_settings(self) -> tuple[Any, Any] | None:
-        """Returns no threshold, and the standard deviation if it is one."""
+        """Returns 0 and the standard deviation, if that is a scalar."""
         stddev = self.stddev()
         return (0, stddev) if stddev.shape.rank == 0 else None
 
@@ -107,7 +107,7 @@ class LearnedGaussian(_Learned):
         return perturb(x, words, self.stddev())
 
     def describe(self) -> str:
-        """Returns the family and its mean variance at the moment."""
+        """Returns the family and its current mean variance."""
         alpha = float(tf.reduce_mean(tf.square(self.stddev())))
         return f"Gaussian, learned alpha {alpha:.3g}"
 

@@ -3,7 +3,6 @@
 
 import dataclasses
 import math
-from numbers import Real
 from typing import Any
 from typing import ClassVar
 
@@ -13,11 +12,11 @@ import tensorflow as tf
 
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_positive
-from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.induced import ScaleMixture
 from keras_bayesdrop.noise.multiplicative import Multiplicative
-from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.noise.multiplicative import check_finite
+from keras_bayesdrop.noise.multiplicative import keep_checked
+from keras_bayesdrop.noise.multiplicative import register
 from keras_bayesdrop.random.philox import words_to_normal
 
 
@@ -28,8 +27,8 @@ class LogNormal(Multiplicative):
 
         xi = exp(loc + scale * e),    e ~ N(0, 1)
 
-    Its square is log-normal too, of twice the `loc` and the `scale`. A layer
-    divides by the mean, so that `loc` matters for priors only.
+    Its square is log-normal too, with twice the `loc` and the `scale`. A layer
+    divides by the mean: `loc` matters for priors only.
 
     Attributes:
         loc: Float. Mean of the logarithm. Defaults to `0.0`.
@@ -53,11 +52,9 @@ class LogNormal(Multiplicative):
 
     def __post_init__(self) -> None:
         """Checks the parameters."""
-        real = isinstance(self.loc, Real) and not isinstance(self.loc, bool)
-        if not real or not math.isfinite(self.loc):
-            raise invalid("loc", self.loc, "a finite float")
+        loc = check_finite(self.loc, "loc")
         scale = check_positive(self.scale, "scale")
-        keep(self, loc=float(self.loc), scale=scale)
+        keep_checked(self, loc=loc, scale=scale)
 
     @property
     def mean(self) -> float:
@@ -80,7 +77,7 @@ class LogNormal(Multiplicative):
     def from_words(self, words: tf.Tensor) -> tf.Tensor:
         """Returns the draws of `xi` that words encode, in float64.
 
-        By a normal quantile that is precise in both tails.
+        The normal quantile is precise in both tails.
         """
         draw = words_to_normal(words, tf.float64)
         return tf.exp(self.loc + self.scale * draw)
@@ -122,10 +119,10 @@ class LogNormal(Multiplicative):
         )
 
     def describe(self) -> str:
-        """Returns the family and what its spread depends on."""
+        """Returns the family and its `scale`."""
         return f"log-normal, scale {self.scale:g}"
 
 
 def _exp(x: float) -> float:
-    """Returns `exp(x)`, and infinity where it has no number."""
+    """Returns `exp(x)`, or infinity where it overflows."""
     return math.exp(x) if x < 709 else math.inf

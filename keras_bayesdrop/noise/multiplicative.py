@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the families of multiplicative noise have in common."""
+"""The base class of the families of multiplicative noise."""
 
 import abc
 import dataclasses
 import math
 import random
+from numbers import Real
 from typing import Any
+from typing import TypeVar
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.noise.base import Noise
 from keras_bayesdrop.random.philox import sample_words
 from keras_bayesdrop.random.philox import seed_to_key
 from keras_bayesdrop.random.philox import words_to_uniform
+
+_T = TypeVar("_T", bound=type)
 
 
 class Multiplicative(Noise):
@@ -24,8 +30,8 @@ class Multiplicative(Noise):
 
         y = x * xi / c,    c = normalizer, so that E[xi / c] = 1
 
-    A weight `z ~ N(0, sigma0^2)` times such noise is a Gaussian of random
-    scale: the noise is a prior of the weight (Nalisnick et al., 2019).
+    A weight `z ~ N(0, sigma0^2)` times `xi` is a Gaussian of random scale: the
+    noise is a prior of the weight (Nalisnick et al., 2019).
 
         w = xi * z,    w ~ N(0, sigma0^2 * xi^2)
 
@@ -48,12 +54,12 @@ class Multiplicative(Noise):
 
     @property
     def active(self) -> bool:
-        """Whether the noise has any variance."""
+        """True if the variance is above 0."""
         return self.variance > 0
 
     @property
     def normalizer(self) -> float:
-        """What a layer divides the noise by: its mean, where it has one."""
+        """The divisor of the noise in a layer: the mean, if there is one."""
         if not math.isfinite(self.mean) or self.mean == 0:
             raise BayesdropError(
                 f"The noise {self!r} cannot be scaled to mean 1. Expected "
@@ -64,7 +70,7 @@ class Multiplicative(Noise):
 
     @abc.abstractmethod
     def quantile(self, u: Any) -> Any:
-        """Returns the inverse CDF of `xi`, of a kind that XLA compiles.
+        """Returns the inverse CDF of `xi`, by operations that XLA compiles.
 
         Args:
             u: Floating tensor with values in (0, 1).
@@ -102,11 +108,11 @@ class Multiplicative(Noise):
         return self.quantile(words_to_uniform(words))
 
     def factor(self, u: Any) -> Any:
-        """Returns `quantile(u) / normalizer`: what a layer multiplies by."""
+        """Returns `quantile(u) / normalizer`, the factor of a layer."""
         return self.quantile(u) / self.normalizer
 
     def factor_from_words(self, words: tf.Tensor) -> tf.Tensor:
-        """Returns the same for words, in float64."""
+        """Returns the factor of a layer for words, in float64."""
         return self.from_words(words) / self.normalizer
 
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
@@ -137,14 +143,31 @@ class Multiplicative(Noise):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Multiplicative":
-        """Makes the noise of a config."""
+        """Returns the noise that `get_config` described."""
         return cls(**config)
 
 
-def keep(noise: Multiplicative, **parameters: float) -> None:
-    """Puts parameters that were checked into a frozen dataclass."""
+def register(cls: _T) -> _T:
+    """Registers a family with Keras in the package `keras_bayesdrop.noise`.
+
+    The config of a layer can then hold noise of this family.
+    """
+    keras.saving.register_keras_serializable("keras_bayesdrop.noise")(cls)
+    return cls
+
+
+def keep_checked(noise: Multiplicative, **parameters: float) -> None:
+    """Stores checked parameters in a frozen dataclass."""
     for name, value in parameters.items():
         object.__setattr__(noise, name, value)
+
+
+def check_finite(value: Any, name: str) -> float:
+    """Returns `value` as a float if it is a finite number."""
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not math.isfinite(value):
+        raise invalid(name, value, "a finite float")
+    return float(value)
 
 
 def check_seed(seed: Any) -> int:
@@ -153,7 +176,10 @@ def check_seed(seed: Any) -> int:
 
 
 def words_of(sizes: tuple[int, ...], seed: int, stream: int) -> tf.Tensor:
-    """Returns uint32 words in a shape; streams are independent."""
+    """Returns uint32 words in the shape `sizes`.
+
+    Different streams are independent.
+    """
     key = tf.constant(seed_to_key(seed), tf.uint64)
     words = sample_words(key, stream, 0, 0, math.prod(sizes))
     return tf.reshape(words, sizes)

@@ -10,9 +10,9 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop._core.validate import check_positive
-from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.multiplicative import Multiplicative
-from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.noise.multiplicative import keep_checked
+from keras_bayesdrop.noise.multiplicative import register
 
 
 @register
@@ -23,12 +23,13 @@ class Rayleigh(Multiplicative):
         p(xi) = xi / scale^2 * exp(-xi^2 / (2 * scale^2)),    xi > 0
         xi = scale * sqrt(-2 * log(1 - u))
 
-    Its square is exponentially distributed, and a weight times it Laplace:
+    Its square has an exponential distribution, and a weight times it has a
+    Laplace distribution:
 
         xi^2 ~ Exponential(1 / (2 * scale^2))
         w ~ Laplace(0, scale * sigma0)
 
-    A layer divides by the mean, so that the scale matters for priors only.
+    A layer divides by the mean: the scale matters for priors only.
 
     Attributes:
         scale: Positive float. Defaults to `1.0`.
@@ -46,7 +47,7 @@ class Rayleigh(Multiplicative):
 
     def __post_init__(self) -> None:
         """Checks the scale."""
-        keep(self, scale=check_positive(self.scale, "scale"))
+        keep_checked(self, scale=check_positive(self.scale, "scale"))
 
     @property
     def mean(self) -> float:

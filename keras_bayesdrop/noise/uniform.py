@@ -3,7 +3,6 @@
 
 import dataclasses
 import math
-from numbers import Real
 from typing import Any
 from typing import ClassVar
 
@@ -13,12 +12,13 @@ import tensorflow as tf
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop.noise._register import register
 from keras_bayesdrop.noise.induced import ScaleMixture
 from keras_bayesdrop.noise.induced import SquaredNoise
 from keras_bayesdrop.noise.induced import unit_interval
 from keras_bayesdrop.noise.multiplicative import Multiplicative
-from keras_bayesdrop.noise.multiplicative import keep
+from keras_bayesdrop.noise.multiplicative import check_finite
+from keras_bayesdrop.noise.multiplicative import keep_checked
+from keras_bayesdrop.noise.multiplicative import register
 
 
 @register
@@ -51,11 +51,11 @@ class Uniform(Multiplicative):
 
     def __post_init__(self) -> None:
         """Checks the ends."""
-        low = _check_finite(self.low, "low")
-        high = _check_finite(self.high, "high")
+        low = check_finite(self.low, "low")
+        high = check_finite(self.high, "high")
         if not low < high:
             raise invalid("high", high, f"a float above low={low:g}")
-        keep(self, low=low, high=high)
+        keep_checked(self, low=low, high=high)
 
     @property
     def mean(self) -> float:
@@ -82,7 +82,7 @@ class Uniform(Multiplicative):
         """Returns logarithms of scales and of their weights, for integrals."""
         log_u, _, log_weight = unit_interval()
         scales, weights = [], []
-        # The absolute values of the part above zero and of that below.
+        # The absolute values of the positive and of the negative part.
         for low, high in ((self.low, self.high), (-self.high, -self.low)):
             if high > 0:
                 low = max(low, 0.0)
@@ -112,10 +112,3 @@ class Uniform(Multiplicative):
     def describe(self) -> str:
         """Returns the family and its parameters."""
         return f"uniform({self.low:g}, {self.high:g})"
-
-
-def _check_finite(value: Any, name: str) -> float:
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not math.isfinite(value):
-        raise invalid(name, value, "a finite float")
-    return float(value)

@@ -11,7 +11,7 @@ from keras_bayesdrop._core.arrays import as_numbers
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
-from keras_bayesdrop.losses._sample_weights import SAMPLE_WEIGHTS
+from keras_bayesdrop.losses.objectives import SAMPLE_WEIGHTS
 from keras_bayesdrop.plots import _style
 
 

@@ -12,9 +12,9 @@ from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.plots import _style
-from keras_bayesdrop.priors import HalfCauchy
-from keras_bayesdrop.priors import InverseGamma
-from keras_bayesdrop.priors import LogUniform
+from keras_bayesdrop.priors import HalfCauchyScale
+from keras_bayesdrop.priors import InverseGammaScale
+from keras_bayesdrop.priors import LogUniformScale
 from keras_bayesdrop.priors import ScalePrior
 from keras_bayesdrop.priors import get
 
@@ -92,16 +92,20 @@ def _labelled(priors: Any) -> dict[str, ScalePrior]:
     """Returns the priors by their labels."""
     if priors is None:
         priors = (
-            LogUniform(),
-            HalfCauchy(1.0),
-            InverseGamma(3.0, 3.0),
-            InverseGamma(3.0, 0.3),
+            LogUniformScale(),
+            HalfCauchyScale(1.0),
+            InverseGammaScale(3.0, 3.0),
+            InverseGammaScale(3.0, 0.3),
         )
     if isinstance(priors, Mapping) and "class_name" not in priors:
-        found = {str(label): get(each) for label, each in priors.items()}
+        found = {
+            str(label): get(each, of="scales") for label, each in priors.items()
+        }
     else:
         several = isinstance(priors, Sequence) and not isinstance(priors, str)
-        given = [get(each) for each in (priors if several else [priors])]
+        given = [
+            get(each, of="scales") for each in (priors if several else [priors])
+        ]
         found = {_label(prior): prior for prior in given}
         if len(found) < len(given):  # they differ in more than numbers
             found = {repr(prior): prior for prior in given}

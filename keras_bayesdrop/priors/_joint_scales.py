@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row scales and a matrix scale that multiply, at their joint optimum.
+"""The joint optimum of row scales and a matrix scale, which multiply.
 
 With `I` rows of `J` weights, moments `m[r]`, variances `L[r]` of the rows and
-`T` of the matrix, what is maximised is
+`T` of the matrix, the objective is
 
     F = sum{ -J * log(sqrt(L[r] * T)) - m[r] / (2 * L[r] * T) : r }
         + sum{ log p(L[r]) : r } + log p(T)
 
-It is concave in the logs of the scales. For a given `T` each `L[r]` has its
-closed form, with moments `m[r] / T`. There the slope of `F` in the log of the
-matrix scale is a difference of scores, since what the rows gain by the
-Gaussian they lose by their prior:
+It is concave in the logs of the scales. For a fixed `T` each `L[r]` has a
+closed form, with moments `m[r] / T`. At these `L[r]` the slope of `F` in the
+log of the matrix scale is a difference of scores, because the slopes of the
+Gaussian and of the prior of a row cancel:
 
     g(T) = score(T) - sum{ score(L[r]) : r }
 
-It falls in `T`, and an interval of `log(T)` is cut again and again to where it
-is 0. Plain coordinate ascent comes to the same optimum, after thousands of
-sweeps for the half-Cauchy.
+It decreases in `T`, and its zero is bracketed in `log(T)` and narrowed down.
+Coordinate ascent converges to the same optimum, but takes thousands of sweeps
+for the half-Cauchy.
 """
 
 from typing import Any
@@ -26,10 +26,10 @@ import keras
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.priors.base import ScalePrior
 
-# Bounds of log(T), wider than the logs of all numbers of float32, in which
-# moments come. Each round cuts the interval into eight, so that 200 / 8^12 =
-# 3e-9 is left: the precision of float32 is 6e-8. Halving it 36 times takes
-# as long when compiled, and longer when not.
+# Bounds of log(T), wider than the logs of all float32 numbers: moments are in
+# float32. Each round cuts the interval into eight parts. After all rounds its
+# width is 200 / 8^12 = 3e-9; the precision of float32 is 6e-8. Bisecting 36
+# times takes as long when compiled, and longer when not.
 _LOW, _HIGH = -100.0, 100.0
 _PARTS = 8
 _ROUNDS = 12
@@ -43,18 +43,19 @@ def joint_variances(
 ) -> tuple[Any, Any]:
     """Returns the variances of the rows and of the matrix.
 
-    Computed in float64: `g` may be the small difference of large scores.
+    They are computed in float64: `g` may be a small difference of large
+    scores.
 
     Args:
         row_moments: Tensor of shape `[rows]`.
         columns: Number of weights in a row.
         row_prior: Prior of each row scale.
-        matrix_prior: Prior of the matrix scale. The two have been checked by
-            `check_joint_optimum`.
+        matrix_prior: Prior of the matrix scale. `check_joint_optimum` has
+            checked both.
 
     Returns:
-        Tensors of shapes `[rows]` and `[]`, in float64. Rows that are exactly
-        0 may draw the matrix variance to 0: it is then `exp(-100)`.
+        Tensors of shapes `[rows]` and `[]`, in float64. If rows are exactly 0,
+        the optimal matrix variance may be 0; it is then `exp(-100)`.
     """
     moments = keras.ops.cast(row_moments, "float64")
     cuts = keras.ops.arange(1, _PARTS, dtype="float64")  # [cuts]
@@ -90,20 +91,22 @@ def check_joint_optimum(
     """Raises if the scales have no joint optimum.
 
     The slope `g` must be positive at `T = 0`, where the row scales go to
-    infinity, and negative at infinity, where they get as small as they can. An
-    inverse gamma keeps them from 0, and its score high enough all the same.
+    infinity, and negative at infinity, where the row scales are smallest. An
+    inverse gamma prior keeps the row scales above 0, so that its score does
+    not reach the infinite limit; it is still large enough.
 
     Args:
         row_prior: Prior of each row scale.
         matrix_prior: Prior of the matrix scale.
-        rows: Number of rows; `None` to raise only if no matrix of two rows
-            or more has an optimum.
+        rows: Number of rows, or `None` to raise only if no matrix of two or
+            more rows has an optimum.
         columns: Number of columns, for the message.
     """
     row_zero, row_infinity = row_prior.score_limits
     zero, infinity = matrix_prior.score_limits
     if rows is None:
-        # More rows help at T = 0, unless they do nothing, and harm elsewhere.
+        # At T = 0 more rows raise the slope, unless their score is 0 there.
+        # At infinity more rows do not help if two rows fail.
         shrinks = zero <= 0.0 and row_infinity == 0.0
         grows = infinity - 2.0 * row_zero >= 0.0
         received = ""
@@ -116,8 +119,9 @@ def check_joint_optimum(
     way = "smaller" if shrinks else "larger"
     raise BayesdropError(
         "The scales of the rows and of the matrix have no joint optimum: the "
-        f"density grows for ever as the matrix scale gets {way} and the row "
-        "scales make up for it. Expected priors that prevent this, such as "
-        "`InverseGamma` for the rows, or `HalfCauchy` for both. Received: "
-        f"row_prior={row_prior!r}, matrix_prior={matrix_prior!r}{received}"
+        f"density grows without bound as the matrix scale gets {way} and the "
+        "row scales compensate. Expected priors that prevent this, such as "
+        "`InverseGammaScale` for the rows, or `HalfCauchyScale` for both. "
+        f"Received: row_prior={row_prior!r}, matrix_prior={matrix_prior!r}"
+        f"{received}"
     )

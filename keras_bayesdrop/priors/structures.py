@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which weights share a scale, and the best scales for given weights."""
+"""Structures of weights that share a scale, and their best scales."""
 
 from typing import Any
 from typing import NamedTuple
@@ -11,11 +11,11 @@ from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.priors._joint_scales import check_joint_optimum
 from keras_bayesdrop.priors._joint_scales import joint_variances
+from keras_bayesdrop.priors._lookup import get
+from keras_bayesdrop.priors._numerics import as_float
 from keras_bayesdrop.priors.base import ScalePrior
-from keras_bayesdrop.priors.base import as_float
-from keras_bayesdrop.priors.lookup import get
 
-# Whether each row has a scale, and whether the matrix has one.
+# Each structure: true if every row has a scale, true if the matrix has one.
 STRUCTURES = {
     "ard": (True, False),
     "add": (False, True),
@@ -72,22 +72,21 @@ def structured_scales(
         w[r, j] ~ N(0, sigma0^2 * xi[r]^2 * tau^2),    xi[r] ~ p,    tau ~ p
 
     - `"ard"`, automatic relevance determination: a scale `xi` for each row,
-      which is to say for each input unit, and `tau = 1`;
+      that is for each input unit, and `tau = 1`;
     - `"add"`, automatic depth determination: a scale `tau` for the matrix,
       and `xi = 1`;
     - `"ard_add"`: both.
 
-    The scales maximise the log of this prior's density, times that of the
-    scales. For the first two that is the closed form of the hyper-prior, for
-    `"ard_add"` the only joint optimum, to the precision of float32.
+    The scales maximise the density of the weights times the density of the
+    scales. The first two structures have a closed form. `"ard_add"` has one
+    joint optimum, which is computed to the precision of float32.
 
-    Moments are squares of weights; or, for weights with a posterior of mean
-    `mu` and variance `s^2`, `mu^2 + s^2`, and then the scales maximise the
+    Moments are squares of weights. For weights with a posterior of mean `mu`
+    and variance `s^2` they are `mu^2 + s^2`, and the scales then maximise the
     evidence lower bound.
 
-    No gradient flows through the scales. None is missing, since the objective
-    is flat at its optimum: if it holds the Gaussian at these scales, its
-    gradient is the total one.
+    No gradient flows through the scales, and none is needed: the derivative of
+    the objective by the scales is zero at the optimum.
 
     Args:
         structure: `"ard"`, `"add"` or `"ard_add"`.
@@ -102,7 +101,7 @@ def structured_scales(
 
     Raises:
         BayesdropError: If the scales of `"ard_add"` have no joint optimum, as
-            is so for two log-uniform priors.
+            with two log-uniform priors.
 
     Example:
     ```python
@@ -149,7 +148,7 @@ def structured_scales(
 def check_structure(
     structure: str, row_prior: Any, matrix_prior: Any
 ) -> tuple[ScalePrior | None, ScalePrior | None]:
-    """Returns the priors if they are those that the structure needs.
+    """Returns the priors of a structure, or raises if they do not fit it.
 
     Args:
         structure: Name of the structure.
@@ -157,11 +156,11 @@ def check_structure(
         matrix_prior: Identifier of the prior of the matrix scale, or `None`.
 
     Returns:
-        The prior of the rows and that of the matrix, `None` for those that
-        the structure does not have.
+        The prior of the rows and the prior of the matrix; `None` for a scale
+        that the structure does not have.
     """
     check_choice(structure, "structure", STRUCTURES)
-    found: list[ScalePrior | None] = []
+    priors: list[ScalePrior | None] = []
     for name, identifier, needed in zip(
         ("row_prior", "matrix_prior"),
         (row_prior, matrix_prior),
@@ -172,15 +171,17 @@ def check_structure(
             raise invalid(
                 name, identifier, f"`None` with structure={structure!r}"
             )
-        found.append(get(identifier, name) if needed else None)
-    rows, matrix = found
+        priors.append(
+            get(identifier, of="scales", name=name) if needed else None
+        )
+    rows, matrix = priors
     if rows is not None and matrix is not None:
         check_joint_optimum(rows, matrix)
     return rows, matrix
 
 
 def _scale(variance: Any, dtype: Any) -> Any:
-    """Returns the root, in a dtype, of a variance if there is one."""
+    """Returns the square root of a variance in a dtype, or `None`."""
     if variance is None:
         return None
     return keras.ops.cast(keras.ops.sqrt(variance), dtype)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the penalties with scales of groups of weights share.
+"""The base class of penalties with scales of groups of weights.
 
 The weights of a kernel have a Gaussian prior whose scales have a prior too.
-Both are maximised at once: at each step the scales are at their optimum for
-the weights of that step, and only the weights have a gradient.
+Training maximises both: at each step the scales are at their optimum for the
+weights of that step, and only the weights have a gradient.
 """
 
 import math
@@ -12,25 +12,23 @@ from typing import ClassVar
 
 import keras
 
-from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.losses.likelihood import get_likelihood
+from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.priors import structured_scales
 from keras_bayesdrop.priors.structures import check_structure
-from keras_bayesdrop.regularizers._loss_units import LOSSES
-from keras_bayesdrop.regularizers._loss_units import check_noise_precision
-from keras_bayesdrop.regularizers._loss_units import loss_per_nat
 
-# Its square, over that of a large `sigma0`, is still a number of float32.
+# Its square, divided by that of a large `sigma0`, is positive in float32.
 _SMALLEST_EPSILON = 1e-12
 
 
 class StructuredPenalty(keras.regularizers.Regularizer):
-    """A regularizer: minus the log-density of weights and their best scales.
+    """Minus the log-density of weights and their best scales.
 
         nats = sum{ 1/2 * log(2 pi V) + (W^2 + epsilon^2) / (2 V) }
                - log p(scales),    V = sigma0^2 * scales^2
@@ -49,10 +47,10 @@ class StructuredPenalty(keras.regularizers.Regularizer):
         num_train_examples: int,
         sigma0: float,
         epsilon: float,
-        loss: str,
-        noise_precision: float | None,
-        num_outputs: int,
+        likelihood: Any,
+        **kwargs: Any,
     ) -> None:
+        refuse_old_keywords(kwargs, type(self).__name__)
         self.row_prior, self.matrix_prior = check_structure(
             self.structure, row_prior, matrix_prior
         )
@@ -64,9 +62,7 @@ class StructuredPenalty(keras.regularizers.Regularizer):
             axis = check_int(axis, "axis")
         self.axis = axis
         self.epsilon = check_epsilon(epsilon)
-        self.loss = check_choice(loss, "loss", LOSSES)
-        self.noise_precision = check_noise_precision(noise_precision, loss)
-        self.num_outputs = check_positive_int(num_outputs, "num_outputs")
+        self.likelihood = get_likelihood(likelihood)
 
     def __call__(self, x: Any) -> Any:
         """Returns the penalty for the weights `x`, in float32 or better."""
@@ -77,33 +73,27 @@ class StructuredPenalty(keras.regularizers.Regularizer):
         terms = constant + keras.ops.log(variance) + moments / variance
         nats = 0.5 * keras.ops.sum(terms)
         nats = nats - scales.log_prob(self.row_prior, self.matrix_prior)
-        per_nat = loss_per_nat(
-            self.loss,
-            self.noise_precision,
-            self.num_train_examples,
-            self.num_outputs,
-        )
-        return per_nat * nats
+        return self.likelihood.loss_per_nat(self.num_train_examples) * nats
 
     def scales(self, kernel: Any) -> GroupScales:
         """Returns the best scales for a kernel, as NumPy arrays.
 
         A scale is the prior standard deviation of the weights of a group in
-        units of `sigma0`. One that is small beside the others marks an input
-        unit, or a layer, that the model does without.
+        units of `sigma0`. A scale that is much smaller than the others marks
+        an input unit, or a layer, that the model does not need.
 
         Args:
             kernel: Array, tensor or variable of weights.
 
         Returns:
             A named tuple of `rows`, of shape `[rows]`, and `matrix`, a
-            scalar; `None` for the one that the prior does not have.
+            scalar; `None` for a scale that the prior does not have.
         """
-        found = self._scales(self._moments(kernel))
+        scales = self._scales(self._moments(kernel))
         return GroupScales(
             *(
                 None if part is None else keras.ops.convert_to_numpy(part)
-                for part in found
+                for part in scales
             )
         )
 
@@ -113,9 +103,7 @@ class StructuredPenalty(keras.regularizers.Regularizer):
             "num_train_examples": self.num_train_examples,
             "sigma0": self.sigma0,
             "epsilon": self.epsilon,
-            "loss": self.loss,
-            "noise_precision": self.noise_precision,
-            "num_outputs": self.num_outputs,
+            "likelihood": keras.saving.serialize_keras_object(self.likelihood),
         }
 
     def _scales(self, moments: Any) -> GroupScales:
@@ -144,7 +132,7 @@ class StructuredPenalty(keras.regularizers.Regularizer):
 
 
 def check_epsilon(epsilon: Any) -> float:
-    """Returns `epsilon` as a float if its square is a number of float32."""
+    """Returns `epsilon` as a float if its square is positive in float32."""
     value = check_positive(epsilon, "epsilon")
     if value < _SMALLEST_EPSILON:
         raise invalid("epsilon", epsilon, f"at least {_SMALLEST_EPSILON}")

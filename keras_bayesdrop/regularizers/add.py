@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Automatic depth determination: which layers a model needs."""
+"""Automatic depth determination: shrinks layers that are not needed."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ class ADD(StructuredPenalty):
 
         W[r, j] ~ N(0, sigma0^2 * tau^2),    tau ~ prior
 
-    It is meant for kernels inside residual connections, which the model can
-    do without. Value, gradient and units of the penalty are those of `ARD`,
+    It is meant for kernels inside residual connections, which a model can
+    work without. Value, gradient and unit of the penalty are those of `ARD`,
     with all weights in one group.
 
     Args:
@@ -26,13 +26,12 @@ class ADD(StructuredPenalty):
             `"log_uniform"`, or a `keras_bayesdrop.priors.ScalePrior`.
         num_train_examples: Positive int. Number of training examples.
         sigma0: Positive float. Unit of the scale. Defaults to `1.0`.
-        epsilon: Positive float. Standard deviation that each weight is taken
-            to have about its value, see `ARD`. Defaults to `1e-4`.
-        loss: `"nll"`, `"mse"` or `"half_mse"`, see `ARD`. Defaults to `"nll"`.
-        noise_precision: Positive float, inverse variance of the observation
-            noise; `None` if `loss="nll"`.
-        num_outputs: Positive int. Number of values per example that the loss
-            averages over. Defaults to `1`.
+        epsilon: Positive float. Assumed standard deviation of each weight
+            around its value, see `ARD`. Defaults to `1e-4`.
+        likelihood: The likelihood that the model's loss stands for, see `ARD`.
+            Defaults to `"nll"`.
+        **kwargs: Must be empty. An older spelling of `likelihood` raises an
+            error with the new one.
 
     Example:
     ```python
@@ -53,9 +52,8 @@ class ADD(StructuredPenalty):
         num_train_examples: int,
         sigma0: float = 1.0,
         epsilon: float = 1e-4,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
+        **kwargs: Any,
     ) -> None:
         super().__init__(
             row_prior=None,
@@ -64,9 +62,8 @@ class ADD(StructuredPenalty):
             num_train_examples=num_train_examples,
             sigma0=sigma0,
             epsilon=epsilon,
-            loss=loss,
-            noise_precision=noise_precision,
-            num_outputs=num_outputs,
+            likelihood=likelihood,
+            **kwargs,
         )
 
     def get_config(self) -> dict[str, Any]:

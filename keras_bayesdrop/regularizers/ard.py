@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Automatic relevance determination: which inputs a kernel needs."""
+"""Automatic relevance determination: shrinks inputs that are not needed."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ class ARD(StructuredPenalty):
 
         W[r, j] ~ N(0, sigma0^2 * tau[r]^2),    tau[r] ~ prior
 
-    This is the prior that multiplicative noise on the inputs, such as
-    dropout, puts on the weights. The penalty is minus its log-density at the
-    scales that maximise it, which have a closed form:
+    Multiplicative noise on the inputs, such as dropout, puts this prior on the
+    weights. The penalty is minus its log-density at the scales that maximise
+    it, which have a closed form:
 
         nats = sum{ 1/2 * log(2 pi sigma0^2 tau[r]^2)
                     + (W[r, j]^2 + epsilon^2) / (2 * sigma0^2 * tau[r]^2) }
@@ -28,17 +28,17 @@ class ARD(StructuredPenalty):
         penalty = c / (N * D) * nats
 
     for `N` training examples, `D` outputs, and `c` by the loss that the model
-    is compiled with: 1 for `"nll"`, a log-likelihood in nats such as
-    cross-entropy; `2 / tau` for `"mse"` and `1 / tau` for `"half_mse"`, with
-    `tau` the `noise_precision`. Its gradient is that of a weight decay which
-    differs from row to row, and follows the weights:
+    is compiled with: 1 for a log-likelihood in nats such as cross-entropy,
+    and `2 / tau` for a mean squared error with observation noise of precision
+    `tau`. The gradient is that of a weight decay which differs from row to
+    row, and follows the weights:
 
         gradient = c / (N * D) * W[r, j] / (sigma0^2 * tau[r]^2)
 
-    The inverse gamma prior shrinks rows, the more so the smaller its `b`, and
-    removes none. The half-Cauchy and log-uniform priors draw rows of little
-    use to zero, with a gradient that grows as `1 / |W|`: use an optimizer
-    that bounds its steps, such as Adam, or clip gradients.
+    The inverse gamma prior shrinks rows, more for a smaller `b`, and removes
+    none. The half-Cauchy and log-uniform priors draw rows of little use to
+    zero, with a gradient that grows as `1 / |W|`: use an optimizer that bounds
+    its steps, such as Adam, or clip gradients.
 
     Args:
         prior: Prior of the scales: `"inverse_gamma"`, `"half_cauchy"`,
@@ -46,20 +46,20 @@ class ARD(StructuredPenalty):
         num_train_examples: Positive int. Number of training examples `N`.
         sigma0: Positive float. Unit of the scales. Defaults to `1.0`.
         axis: Int. Axis of the kernel with the input units. Defaults to `-2`,
-            as it is in `Dense`, `Embedding`, recurrent layers, `Conv` and
-            `DepthwiseConv`. For `Conv2DTranspose` it is `-1`, for the
-            query, key and value kernels of `MultiHeadAttention` `0`. With
+            the axis in `Dense`, `Embedding`, recurrent layers, `Conv` and
+            `DepthwiseConv`. It is `-1` for `Conv2DTranspose`, and `0` for the
+            query, key and value kernels of `MultiHeadAttention`. With
             `groups`, channels at the same place of their group are one row.
-        epsilon: Positive float, at least 1e-12. Standard deviation that each
-            weight is taken to have about its value. It keeps scales from 0,
-            and matters for rows of weights as small as it is. Defaults to
-            `1e-4`.
-        loss: `"nll"`, `"mse"` or `"half_mse"`. Defaults to `"nll"`.
-        noise_precision: Positive float. Inverse variance of the observation
-            noise, in the units of the targets that the loss sees. Must be
-            `None` if `loss="nll"`, where the loss holds it already.
-        num_outputs: Positive int. Number `D` of values per example that the
-            loss averages over. Defaults to `1`.
+        epsilon: Positive float, at least 1e-12. Assumed standard deviation of
+            each weight around its value. It keeps scales above 0, and matters
+            only for rows whose weights are about as small. Defaults to `1e-4`.
+        likelihood: The likelihood that the model's loss stands for: `"nll"`
+            for a negative log-likelihood in nats, such as cross-entropy,
+            `keras_bayesdrop.losses.GaussianLikelihood(noise_precision)` for a
+            squared error, or another `keras_bayesdrop.losses.Likelihood`.
+            Defaults to `"nll"`.
+        **kwargs: Must be empty. An older spelling of `likelihood` raises an
+            error with the new one.
 
     Example:
     ```python
@@ -84,9 +84,8 @@ class ARD(StructuredPenalty):
         sigma0: float = 1.0,
         axis: int = -2,
         epsilon: float = 1e-4,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
+        **kwargs: Any,
     ) -> None:
         super().__init__(
             row_prior=prior,
@@ -95,9 +94,8 @@ class ARD(StructuredPenalty):
             num_train_examples=num_train_examples,
             sigma0=sigma0,
             epsilon=epsilon,
-            loss=loss,
-            noise_precision=noise_precision,
-            num_outputs=num_outputs,
+            likelihood=likelihood,
+            **kwargs,
         )
 
     def get_config(self) -> dict[str, Any]:

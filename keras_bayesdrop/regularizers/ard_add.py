@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relevance of inputs and of layers, together."""
+"""Automatic relevance and depth determination together."""
 
 from typing import Any
 
@@ -18,15 +18,15 @@ class ARDADD(StructuredPenalty):
         W[r, j] ~ N(0, sigma0^2 * xi[r]^2 * tau^2)
         xi[r] ~ row_prior,    tau ~ matrix_prior
 
-    If the layer as a whole is of use, rows are still shrunk one by one, by
-    `xi`. The scales are at their joint optimum, which is found anew for the
-    weights of each step. Value, gradient and units of the penalty are those
-    of `ARD`, with `xi[r] * tau` for its `tau[r]`.
+    In a layer that the model needs, `xi` still shrinks single rows. The scales
+    are at their joint optimum, which is computed for the weights of each step.
+    Value, gradient and unit of the penalty are those of `ARD`, with
+    `xi[r] * tau` for its `tau[r]`.
 
-    Not all priors have a joint optimum: with `LogUniform` rows the density
-    may grow for ever as `xi` shrinks and `tau` grows. Inverse gamma rows with
-    an inverse gamma or half-Cauchy matrix have one, and so has the
-    half-Cauchy for both.
+    Not all priors have a joint optimum: with `LogUniformScale` rows the density
+    may grow without bound as `xi` shrinks and `tau` grows. Inverse gamma rows
+    with an inverse gamma or half-Cauchy matrix have one; so have two
+    half-Cauchy priors.
 
     Args:
         row_prior: Prior of the row scales: `"inverse_gamma"`,
@@ -37,17 +37,16 @@ class ARDADD(StructuredPenalty):
         sigma0: Positive float. Unit of the scales. Defaults to `1.0`.
         axis: Int. Axis of the kernel with the input units, see `ARD`.
             Defaults to `-2`.
-        epsilon: Positive float. Standard deviation that each weight is taken
-            to have about its value, see `ARD`. Defaults to `1e-4`.
-        loss: `"nll"`, `"mse"` or `"half_mse"`, see `ARD`. Defaults to `"nll"`.
-        noise_precision: Positive float, inverse variance of the observation
-            noise; `None` if `loss="nll"`.
-        num_outputs: Positive int. Number of values per example that the loss
-            averages over. Defaults to `1`.
+        epsilon: Positive float. Assumed standard deviation of each weight
+            around its value, see `ARD`. Defaults to `1e-4`.
+        likelihood: The likelihood that the model's loss stands for, see `ARD`.
+            Defaults to `"nll"`.
+        **kwargs: Must be empty. An older spelling of `likelihood` raises an
+            error with the new one.
 
     Raises:
-        BayesdropError: If the scales have no joint optimum; when the kernel
-            is made, if that depends on its number of rows.
+        BayesdropError: If the scales have no joint optimum. If that depends
+            on the number of rows, the error comes when the kernel is created.
 
     Example:
     ```python
@@ -72,9 +71,8 @@ class ARDADD(StructuredPenalty):
         sigma0: float = 1.0,
         axis: int = -2,
         epsilon: float = 1e-4,
-        loss: str = "nll",
-        noise_precision: float | None = None,
-        num_outputs: int = 1,
+        likelihood: Any = "nll",
+        **kwargs: Any,
     ) -> None:
         super().__init__(
             row_prior=row_prior,
@@ -83,9 +81,8 @@ class ARDADD(StructuredPenalty):
             num_train_examples=num_train_examples,
             sigma0=sigma0,
             epsilon=epsilon,
-            loss=loss,
-            noise_precision=noise_precision,
-            num_outputs=num_outputs,
+            likelihood=likelihood,
+            **kwargs,
         )
 
     def get_config(self) -> dict[str, Any]:

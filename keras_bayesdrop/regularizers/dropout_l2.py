@@ -2,14 +2,14 @@
 """The weight decay that belongs to a dropout rate, and its inverse.
 
 Dropout before a kernel W draws, for each input unit, a row of weights that is
-either zero or W / (1 - rate): Keras scales what it keeps, so the mode of the
-posterior is M = W / (1 - rate), not W. Against the prior N(0, 1 / l^2) such a
-posterior of small width has
+either zero or W / (1 - rate). Keras scales the units that it keeps, so that
+the mode of the posterior is M = W / (1 - rate), not W. For a posterior of small
+width, and the prior N(0, 1 / l^2),
 
     KL = (1 - rate) * l^2 / 2 * sum(M^2) + constant
        = l^2 / (2 * (1 - rate)) * sum(W^2) + constant
 
-The constant holds the width and the entropy of the mask, and no weight.
+The constant contains the width and the entropy of the mask, but no weight.
 """
 
 from typing import Any
@@ -17,14 +17,12 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop._core.validate import check_rate
-from keras_bayesdrop.regularizers._loss_units import LOSSES
-from keras_bayesdrop.regularizers._loss_units import TIMES_TAU
-from keras_bayesdrop.regularizers._loss_units import check_noise_precision
-from keras_bayesdrop.regularizers._loss_units import loss_per_nat
+from keras_bayesdrop.losses.likelihood import GaussianLikelihood
+from keras_bayesdrop.losses.likelihood import get_likelihood
+from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
 @export("keras_bayesdrop.regularizers.DropoutL2")
@@ -40,16 +38,16 @@ class DropoutL2(keras.regularizers.Regularizer):
     of training examples, `D` the number of outputs, `tau` the precision of the
     observation noise, and `c` by the loss the model is compiled with:
 
-    - `"mse"`, the mean squared error of Keras: `c = 2 / tau`;
-    - `"half_mse"`, half of it: `c = 1 / tau`;
-    - `"nll"`, a log-likelihood in nats, such as cross-entropy: `c = 1`.
+    - Keras' mean squared error: `c = 2 / tau`;
+    - half of it: `c = 1 / tau`;
+    - a log-likelihood in nats, such as cross-entropy: `c = 1`.
 
     The loss plus this penalty is then, up to a constant, `c / D` times the
     negative evidence lower bound per training example.
 
-    `rate` is the probability of *dropping*, and the factor is for the scaling
-    of `keras.layers.Dropout` and `MCDropout`, which divide what they keep by
-    `1 - rate`. For dropout without that scaling, `1 - rate` would multiply
+    `rate` is the probability of *dropping*. The formula is for the scaling of
+    `keras.layers.Dropout` and `MCDropout`, which divide the units that they
+    keep by `1 - rate`. For dropout without scaling, `1 - rate` is a factor
     instead, as in the paper's `l^2 * p / (2 * N * tau)` with `p = 1 - rate`.
 
     For a bias, or a kernel whose inputs are not dropped, use `rate=0`. The
@@ -59,19 +57,21 @@ class DropoutL2(keras.regularizers.Regularizer):
         rate: Float in `[0, 1)`. Rate of the dropout before the kernel.
         length_scale: Positive float. Prior length scale `l`: the prior
             standard deviation of a weight is `1 / l`.
-        noise_precision: Positive float. Inverse variance `tau` of the
-            observation noise, in the units of the targets that the loss sees.
-            Must be `None` if `loss="nll"`, where the loss holds it already.
         num_train_examples: Positive int. Number of training examples `N`.
-        loss: `"mse"`, `"half_mse"` or `"nll"`. Defaults to `"mse"`.
-        num_outputs: Positive int. Number `D` of values per example that the
-            loss averages over: the width of the output for `"mse"`, the number
-            of pixels for a cross-entropy per pixel. Defaults to `1`.
+        likelihood: The likelihood that the model's loss stands for: `"nll"`
+            for a negative log-likelihood in nats,
+            `keras_bayesdrop.losses.GaussianLikelihood(noise_precision)` for a
+            squared error, or another `keras_bayesdrop.losses.Likelihood`.
+        **kwargs: Must be empty. An older spelling of `likelihood` raises an
+            error with the new one.
 
     Example:
     ```python
     decay = keras_bayesdrop.regularizers.DropoutL2(
-        rate=0.1, length_scale=1.0, noise_precision=4.0, num_train_examples=500
+        rate=0.1,
+        length_scale=1.0,
+        num_train_examples=500,
+        likelihood=keras_bayesdrop.losses.GaussianLikelihood(4.0),
     )
     model = keras.Sequential([
         keras.layers.Dense(50, activation="relu"),
@@ -90,29 +90,22 @@ class DropoutL2(keras.regularizers.Regularizer):
         self,
         rate: float,
         length_scale: float,
-        noise_precision: float | None,
         num_train_examples: int,
-        loss: str = "mse",
-        num_outputs: int = 1,
+        likelihood: Any = None,
+        **kwargs: Any,
     ) -> None:
+        refuse_old_keywords(kwargs, type(self).__name__)
         self.rate = check_rate(rate, below_one=True)
         self.length_scale = check_positive(length_scale, "length_scale")
         self.num_train_examples = check_positive_int(
             num_train_examples, "num_train_examples"
         )
-        self.loss = check_choice(loss, "loss", LOSSES)
-        self.num_outputs = check_positive_int(num_outputs, "num_outputs")
-        self.noise_precision = check_noise_precision(noise_precision, loss)
+        self.likelihood = get_likelihood(likelihood)
 
     @property
     def weight_decay(self) -> float:
         """The factor of `sum(W^2)`: what `keras.regularizers.L2` takes."""
-        per_nat = loss_per_nat(
-            self.loss,
-            self.noise_precision,
-            self.num_train_examples,
-            self.num_outputs,
-        )
+        per_nat = self.likelihood.loss_per_nat(self.num_train_examples)
         return per_nat * _nats(self.rate, self.length_scale)
 
     def __call__(self, x: Any) -> Any:
@@ -126,10 +119,8 @@ class DropoutL2(keras.regularizers.Regularizer):
         return {
             "rate": self.rate,
             "length_scale": self.length_scale,
-            "noise_precision": self.noise_precision,
             "num_train_examples": self.num_train_examples,
-            "loss": self.loss,
-            "num_outputs": self.num_outputs,
+            "likelihood": keras.saving.serialize_keras_object(self.likelihood),
         }
 
 
@@ -143,17 +134,17 @@ def model_precision(
 ) -> float:
     """Returns the noise precision that a weight decay implies.
 
-    The inverse of `DropoutL2`. A model trained with dropout and with
-    `keras.regularizers.L2(weight_decay)` on the kernel behind it stands for
+    It is the inverse of `DropoutL2`. A model trained with dropout and with
+    `keras.regularizers.L2(weight_decay)` on the kernel behind it assumes
     observation noise of precision
 
         tau = c * l^2 / (2 * (1 - rate) * N * D * weight_decay)
 
-    with `c = 2` for `loss="mse"` and `c = 1` for `loss="half_mse"`. The
-    variance `1 / tau` is to be added to that of the sampled predictions.
+    with `c = 2` for `loss="mse"` and `c = 1` for `loss="half_mse"`. Add the
+    variance `1 / tau` to that of the sampled predictions.
 
-    As in `DropoutL2`, `rate` is the probability of dropping, and what is kept
-    is divided by `1 - rate`.
+    As in `DropoutL2`, `rate` is the probability of dropping, and kept units
+    are divided by `1 - rate`.
 
     Args:
         rate: Float in `[0, 1)`. Rate of the dropout before the kernel.
@@ -166,8 +157,8 @@ def model_precision(
 
     Returns:
         The precision, in inverse squared units of the targets that the loss
-        sees: with targets divided by `s`, that of the raw targets is
-        `tau / s^2`.
+        sees. If the targets were divided by `s`, the precision of the raw
+        targets is `tau / s^2`.
 
     Example:
     ```python
@@ -180,16 +171,15 @@ def model_precision(
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02157),
           the appendix with the derivation.
     """
-    check_choice(loss, "loss", tuple(TIMES_TAU))
+    # The decay is inversely proportional to the precision.
+    unit = GaussianLikelihood(1.0, num_outputs, loss)
     nats = _nats(
         check_rate(rate, below_one=True),
         check_positive(length_scale, "length_scale"),
     )
     examples = check_positive_int(num_train_examples, "num_train_examples")
     decay = check_positive(weight_decay, "weight_decay")
-    outputs = check_positive_int(num_outputs, "num_outputs")
-    # At precision 1 the decay would be `tau` times what it is.
-    return loss_per_nat(loss, 1.0, examples, outputs) * nats / decay
+    return unit.loss_per_nat(examples) * nats / decay
 
 
 def _nats(rate: float, length_scale: float) -> float:

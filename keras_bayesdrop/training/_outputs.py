@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One entry per output, whichever way the user wrote them down."""
+"""Matches losses, weights and targets to the outputs of a model."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ class Outputs:
     names: tuple[str, ...]
 
     def losses(self, losses: Any) -> list[Any]:
-        """Returns a loss per output; `None` where an output has none."""
+        """Returns a loss per output, or `None` for an output without one."""
         if isinstance(losses, dict):
             self._check_keys(losses, "loss", all_of_them=False)
             return [losses.get(name) for name in self.names]
@@ -38,12 +38,12 @@ class Outputs:
             return [1.0] * len(self.names)
         if isinstance(loss_weights, dict):
             self._check_keys(loss_weights, "loss_weights", all_of_them=False)
-            found = [loss_weights.get(name, 1.0) for name in self.names]
+            weights = [loss_weights.get(name, 1.0) for name in self.names]
         elif isinstance(loss_weights, (list, tuple)):
-            found = self._in_order(loss_weights, "loss_weights")
+            weights = self._in_order(loss_weights, "loss_weights")
         else:
-            found = [loss_weights] * len(self.names)
-        for weight in found:
+            weights = [loss_weights] * len(self.names)
+        for weight in weights:
             real = isinstance(weight, Real)
             if not real or not 0.0 <= float(weight) < math.inf:
                 raise invalid(
@@ -51,10 +51,10 @@ class Outputs:
                     loss_weights,
                     "floats of at least 0, one or one per output",
                 )
-        return [float(weight) for weight in found]
+        return [float(weight) for weight in weights]
 
     def targets(self, values: Any, argument: str) -> list[Any]:
-        """Returns the targets of each output, or weights given like them."""
+        """Returns the targets, or sample weights, of each output."""
         if values is None:
             raise BayesdropError(
                 f"`{argument}` is missing. Expected targets for "
@@ -91,7 +91,8 @@ class Outputs:
 def outputs_of(model: Any) -> Outputs:
     """Returns the outputs of a Functional model.
 
-    Outputs in a dict go by their keys, others by the names of their layers.
+    Outputs in a dict have the names of their keys, others those of their
+    layers.
     """
     structure = private_keras.outputs_structure(model)
     if isinstance(structure, dict):

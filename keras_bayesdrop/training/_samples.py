@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several samples of the noise for every example of a batch.
 
-Folded, the samples of an example are rows next to each other, as in all of
-this package: row `example * samples + sample`.
+In a folded batch the samples of an example are neighbouring rows, as
+everywhere in this package: row `example * samples + sample`.
 """
 
 from typing import Any
@@ -19,18 +19,18 @@ from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 
-# Of the noise of `evaluate`, which is the same every time.
+# Seed of the noise of `evaluate`, which is the same every time.
 EVALUATION_SEED = 0
-# Before, Keras added the activity penalties of all rows of a batch up.
+# Older versions of Keras sum the activity penalties over the rows of a batch.
 _ACTIVITY_IS_AVERAGED = (3, 14)
 
 
 def check_foldable(model: Any) -> None:
-    """Raises if samples that run as one batch are not what they should be."""
+    """Raises if the samples of one batch would not be independent."""
     for site in find_sites(model):
         shape = site.noise_shape
         one_draw = shape is not None and shape[0] is not None
-        # Noise on weights, unless the outputs are drawn instead.
+        # Noise on weights draws once, unless the outputs are drawn instead.
         one_draw = one_draw or isinstance(site.layer, NoisyKernel)
         if one_draw and site.noise.active:
             raise BayesdropError(
@@ -54,7 +54,7 @@ def check_foldable(model: Any) -> None:
 
 
 def folded(structure: Any, samples: int) -> Any:
-    """Repeats the rows of every tensor of a structure, `None` aside."""
+    """Repeats the rows of every tensor of a structure; keeps `None`."""
     if samples == 1:
         return structure
 
@@ -65,7 +65,7 @@ def folded(structure: Any, samples: int) -> Any:
 
 
 def num_rows(structure: Any) -> Any:
-    """Returns how many rows the tensors of a structure have."""
+    """Returns the number of rows of the tensors of a structure."""
     leaves = [x for x in keras.tree.flatten(structure) if x is not None]
     return keras.ops.shape(leaves[0])[0]
 
@@ -73,7 +73,7 @@ def num_rows(structure: Any) -> Any:
 def evaluation_samples(
     model: Any, inputs: Any, samples: int, first_row: Any
 ) -> list[Any] | None:
-    """Returns the outputs for several samples, with only the noise on.
+    """Returns the outputs for several samples of the noise.
 
     They are those of `predict_with_uncertainty(..., seed=0)` with
     `Sampling(masks="independent")`: dropout of all kinds draws, and everything
@@ -81,9 +81,9 @@ def evaluation_samples(
 
     Args:
         model: A Functional model.
-        inputs: What it is called with.
+        inputs: Inputs of the model.
         samples: Number of samples.
-        first_row: Scalar int64 tensor, rows that came before.
+        first_row: Scalar int64 tensor, the number of earlier rows.
 
     Returns:
         Folded tensors, one per output; `None` if the model has no noise.

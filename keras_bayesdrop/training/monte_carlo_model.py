@@ -14,11 +14,11 @@ from keras_bayesdrop._core.validate import check_model
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.training._loss import PER
-from keras_bayesdrop.training._loss import MonteCarloLoss
-from keras_bayesdrop.training._loss import Sampled
-from keras_bayesdrop.training._loss import make_loss
-from keras_bayesdrop.training._objectives import OBJECTIVES
+from keras_bayesdrop.losses.objectives import OBJECTIVES
+from keras_bayesdrop.training._monte_carlo_loss import PER
+from keras_bayesdrop.training._monte_carlo_loss import MonteCarloLoss
+from keras_bayesdrop.training._monte_carlo_loss import SampledLikelihood
+from keras_bayesdrop.training._monte_carlo_loss import make_loss
 from keras_bayesdrop.training._outputs import outputs_of
 from keras_bayesdrop.training._samples import check_foldable
 from keras_bayesdrop.training._samples import evaluation_samples
@@ -30,64 +30,65 @@ from keras_bayesdrop.training._samples import num_rows
 class MonteCarloModel(private_keras.Functional):
     """A Functional model trained with several samples of its noise.
 
-    The likelihood of a model with noise, such as dropout, is a mean over it:
-    `log E[p(y | x, noise)]`. Training with one mask per example and step, as
-    Keras does, maximises `E[log p(y | x, noise)]`, which is lower. Here a step
-    draws `S` samples of the noise for every example. With `l_s` the
-    log-likelihood under sample `s`, `mc_objective` is one of
+    The log-likelihood of a model with noise, such as dropout, is
+    `log E[p(y | x, noise)]`, with the mean over the noise. Keras trains with
+    one mask per example and step, which maximises the lower
+    `E[log p(y | x, noise)]`. Here a step draws `S` samples of the noise for
+    every example. With `l_s` the log-likelihood under sample `s`,
+    `mc_objective` is one of
 
         "lower_bound"           1/S * sum{ l_s : s }
         "importance_weighted"   log( 1/S * sum{ exp(l_s) : s } )
         "tail_adaptive"         sum{ w_s * l_s : s }
 
-    in which `w_s` is proportional to `1 / (how many k have l_k >= l_s)`, is
-    not differentiated, and sums to one. The gradient of each is a weighted
-    mean of those of the samples: all alike; in proportion to the likelihood;
-    by its rank.
+    The weights `w_s` are proportional to `1 / (number of k with l_k >= l_s)`,
+    sum to one, and are not differentiated. The gradient of each objective is
+    a weighted mean of the samples' gradients. The weights are equal, in
+    proportion to the likelihood, and by the rank of the likelihood.
 
     The *expectation* of the first two is a lower bound of the log of the mean
-    likelihood (a single estimate may lie above), and the second is tighter,
-    the more so with every sample. The third is no bound: it is there to cover
+    likelihood; a single estimate may lie above. The second bound is tighter,
+    and gets tighter with every sample. The third is not a bound: it covers
     more of the posterior.
 
     With `mc_per="example"`, `l_s` belongs to an example, and the objectives
-    of the examples are added. With `mc_per="batch"` it is the sum over the
-    batch, as if the data were one observation. That is the formula of the
-    paper for the data set, where a sample of the noise serves all examples:
-    to follow it, give the noise `noise_shape=(1, ...)` and set
-    `mc_vectorized=False`. Layers that draw for every example make it a looser
-    bound of what `mc_per="example"` bounds.
+    of the examples are added. With `mc_per="batch"`, `l_s` is the sum over the
+    batch, as if the data were one observation. That is the paper's formula for
+    the data set, where a sample of the noise serves all examples: to follow
+    it, use noise with `noise_shape=(1, ...)` and set `mc_vectorized=False`.
+    With layers that draw for every example, it is a looser bound than
+    `mc_per="example"`.
 
-    What is minimised is minus the objective, divided as Keras divides its loss
-    (by the examples and by the values that the loss averages over), plus the
-    penalties of the model, once. With `mc_samples=1` all objectives are the
-    training of Keras.
+    The loss is minus the objective, divided as Keras divides its loss (by the
+    number of examples and of values that the loss averages over), plus the
+    penalties of the model, once. With `mc_samples=1` all objectives are Keras'
+    own training.
 
     Losses must be negative log-likelihoods: `BinaryCrossentropy`,
     `CategoricalCrossentropy`, `SparseCategoricalCrossentropy`, `Poisson`, or
     any object with a method `log_prob(y_true, y_pred)`, such as
     `keras_bayesdrop.losses.GaussianNLL`. The mean squared error is not one.
-    Of several outputs with a loss each, given the noise, the log-likelihoods
-    are added before anything else, times their `loss_weights`.
+    If several outputs have a loss, their log-likelihoods under one sample of
+    the noise, times their `loss_weights`, are added first.
 
     A weight per example (`sample_weight`, `class_weight`) multiplies its
     objective, or with `mc_per="batch"` its log-likelihood. Weights per time
     step, and those of several outputs, multiply log-likelihoods.
 
-    Logged are, in `fit` and `evaluate`:
+    `fit` and `evaluate` log
 
-    - `loss`: what is minimised;
+    - `loss`: the value that training minimises;
     - `mc_loss`: the same without penalties;
-    - `nll`: the loss of what `predict` returns, without penalties. Where the
-      noise is off at prediction, this is the deterministic network;
-    - metrics of `compile`, also of what `predict` returns.
+    - `nll`: the loss of `predict`'s output, without penalties. If the noise is
+      off at prediction, this is the loss of the deterministic network;
+    - the metrics of `compile`, also for `predict`'s output.
 
     `evaluate` (and validation in `fit`) computes `loss` and `mc_loss` with the
     noise of `predict_with_uncertainty(..., seed=0)` by independent masks, and
-    all else in inference mode: the same noise each time, so that epochs
-    compare. For `"importance_weighted"` by example, minus `mc_loss` is the test
-    log-likelihood. Callbacks must be told that less is better, as in
-    `EarlyStopping("val_mc_loss", mode="min")`.
+    everything else in inference mode. The noise is the same each time, so that
+    epochs can be compared. For `"importance_weighted"` by example, minus
+    `mc_loss` is the test log-likelihood. Tell callbacks that less is better,
+    as in `EarlyStopping("val_mc_loss", mode="min")`.
 
     Args:
         inputs: As in `keras.Model`.
@@ -121,19 +122,20 @@ class MonteCarloModel(private_keras.Functional):
         - [Wang et al., 2018](https://arxiv.org/abs/1810.11943).
     """
 
-    # No `__init__`: Keras saves graphs of classes that have that of Functional.
+    # There is no `__init__`: Keras saves the graph of a class only if it has
+    # the `__init__` of Functional.
 
     @classmethod
     def from_model(
         cls, model: keras.Model, inputs: Any = None, name: str | None = None
     ) -> "MonteCarloModel":
-        """Makes a model that shares the layers of another.
+        """Returns a model that shares the layers of another.
 
         Args:
             model: A built Keras model.
-            inputs: `keras.Input`s to call it with. Needed if the `call` of
-                the model is its own code; ignored otherwise.
-            name: Name of the new model, that of `model` by default.
+            inputs: `keras.Input`s to call it with. Needed for a model with a
+                `call` of its own; ignored otherwise.
+            name: Name of the new model. Defaults to the name of `model`.
 
         Returns:
             The model, not compiled.
@@ -150,9 +152,9 @@ class MonteCarloModel(private_keras.Functional):
             )
         else:
             outputs = model(inputs)
-        made = cls(inputs, outputs, name=name or model.name)
-        made.dtype_policy = model.dtype_policy
-        return made
+        trained = cls(inputs, outputs, name=name or model.name)
+        trained.dtype_policy = model.dtype_policy
+        return trained
 
     def compile(
         self,
@@ -181,15 +183,15 @@ class MonteCarloModel(private_keras.Functional):
             mc_samples: Positive int. Samples per example and step.
             mc_objective: `"lower_bound"`, `"importance_weighted"` or
                 `"tail_adaptive"`.
-            mc_per: `"example"` or `"batch"` (under `tf.distribute`, the part
-                of it that a replica has).
-            mc_vectorized: Bool. Whether the samples run as one batch of
-                `mc_samples` times the rows, which is fast, or one after
-                another. Noise that a layer draws once for a whole batch
-                (on its weights, or with `noise_shape=(1, ...)`) differs
-                between samples only if this is `False`.
-                `BatchNormalization` sees all samples at once if `True`, and
-                updates its averages `mc_samples` times per step if `False`.
+            mc_per: `"example"` or `"batch"` (under `tf.distribute`, the
+                replica's part of the batch).
+            mc_vectorized: Bool. `True` runs the samples as one batch of
+                `mc_samples` times the rows, which is fast; `False` runs them
+                one after another. Noise that a layer draws once for a whole
+                batch (on its weights, or with `noise_shape=(1, ...)`) differs
+                between samples only with `False`. `BatchNormalization` sees
+                all samples at once with `True`, and updates its averages
+                `mc_samples` times per step with `False`.
             **kwargs: Passed to `keras.Model.compile`.
         """
         check_positive_int(mc_samples, "mc_samples")
@@ -202,7 +204,7 @@ class MonteCarloModel(private_keras.Functional):
         mc_loss = make_loss(
             outputs_of(self), loss, loss_weights, mc_objective, mc_per
         )
-        # Without `loss`: Keras' own trackers would be of the plain loss.
+        # Without `loss`, because Keras' trackers would follow the plain loss.
         super().compile(
             optimizer,
             metrics=metrics,
@@ -227,7 +229,7 @@ class MonteCarloModel(private_keras.Functional):
             sampled, penalty = self._sample(x, y, sample_weight)
             mc_loss = self._mc_loss.reduce(sampled, sample_weight)
             loss = self.optimizer.scale_loss(_per_replica(mc_loss + penalty))
-        # Before the step, as the metrics of Keras.
+        # Keras' metrics, too, are those before the step.
         y_pred = self(x, training=False)
         variables = self.trainable_weights
         if variables:
@@ -251,7 +253,7 @@ class MonteCarloModel(private_keras.Functional):
         first_row = keras.ops.cast(self._mc_tracker.count, "int64")
         outputs = evaluation_samples(self, x, self.mc_samples, first_row)
         samples = self.mc_samples
-        if outputs is None:  # without noise, all samples would be alike
+        if outputs is None:  # without noise all samples are equal
             outputs, samples = y_pred, 1
         sampled = self._mc_loss.sampled(y, outputs, sample_weight, samples)
         mc_loss = self._mc_loss.reduce(sampled, sample_weight)
@@ -288,21 +290,21 @@ class MonteCarloModel(private_keras.Functional):
         }
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compiles with what `get_compile_config` returned."""
+        """Compiles with the config that `get_compile_config` returned."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None and self.built:
             self.optimizer.build(self.trainable_variables)
 
     def _sample(
         self, x: Any, y: Any, sample_weight: Any
-    ) -> tuple[Sampled, Any]:
-        """Runs all samples in training mode, with their penalties."""
+    ) -> tuple[SampledLikelihood, Any]:
+        """Returns the log-likelihoods of all samples, and the mean penalty."""
         samples = self.mc_samples
         if self.mc_vectorized:
             outputs = self(folded(x, samples), training=True)
             sampled = self._mc_loss.sampled(y, outputs, sample_weight, samples)
             return sampled, self._penalty()
-        runs: list[Sampled] = []
+        runs: list[SampledLikelihood] = []
         penalties = []
         for _ in range(samples):
             outputs = self(x, training=True)
@@ -312,7 +314,7 @@ class MonteCarloModel(private_keras.Functional):
             [run.log_likelihood for run in runs], axis=-1
         )
         return (
-            Sampled(log_likelihood, runs[0].values),
+            SampledLikelihood(log_likelihood, runs[0].values),
             sum(penalties) / samples,
         )
 
@@ -325,7 +327,7 @@ class MonteCarloModel(private_keras.Functional):
         return total
 
     def _plain_nll(self, y: Any, y_pred: Any, sample_weight: Any) -> Any:
-        """Returns the loss of Keras, without penalties."""
+        """Returns Keras' loss, without penalties."""
         sampled = self._mc_loss.sampled(y, y_pred, sample_weight, 1)
         return self._mc_loss.reduce(sampled, sample_weight)
 
@@ -352,6 +354,6 @@ class MonteCarloModel(private_keras.Functional):
 
 
 def _per_replica(loss: Any) -> Any:
-    """Returns the part of a loss that adds up to it over the replicas."""
+    """Returns one replica's share of a loss; the shares sum to the loss."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     return loss if replicas == 1 else loss / replicas

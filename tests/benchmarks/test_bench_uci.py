@@ -11,6 +11,7 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.regularizers import DropoutL2
 from tests.benchmarks.benchmark_scripts import regression
 from tests.benchmarks.benchmark_scripts import save_uci_set
@@ -256,7 +257,7 @@ class TestProtocol:
         )
 
     def test_training_uses_the_decay_of_the_library(self):
-        decay = DropoutL2(0.05, 1e-2, 4.0, 100).weight_decay
+        decay = DropoutL2(0.05, 1e-2, 100, GaussianLikelihood(4.0)).weight_decay
         ours = mc_dropout.weight_decay(
             mc_dropout.Point(0.05, 1.0), 2.0, 100, settings.Settings()
         )

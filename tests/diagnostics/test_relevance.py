@@ -11,6 +11,7 @@ from keras_bayesdrop.diagnostics.relevance import relevance
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import BayesianConv2D
 from keras_bayesdrop.layers import BayesianDense
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.regularizers import ADD
 from keras_bayesdrop.regularizers import ARD
 from keras_bayesdrop.regularizers import ARDADD
@@ -146,7 +147,7 @@ def test_ard_finds_the_informative_inputs():
     x = rng.normal(size=(200, 10)).astype("float32")
     y = x[:, 2:3] - np.tanh(2 * x[:, 7:8])
     y = (y + 0.1 * rng.normal(size=y.shape)).astype("float32")
-    units = {"loss": "mse", "noise_precision": 100.0}
+    units = {"likelihood": GaussianLikelihood(100.0)}
     model = keras.Sequential(
         [
             keras.Input((10,)),

@@ -434,9 +434,9 @@ PARTS = {
         "WeightNoise",
         "WeightNoiseSource",
     },
-    "priors": {"ScalePrior"},
+    "losses": {"Likelihood"},
+    "priors": {"ScalePrior", "WeightPrior"},
     "sparsity": {"PlainInside", "SparseSource"},
-    "weight_priors": {"WeightPrior"},
 }
 
 

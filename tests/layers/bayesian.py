@@ -5,10 +5,10 @@ import keras
 import numpy as np
 
 from keras_bayesdrop.layers import BayesianDense
-from keras_bayesdrop.priors import HalfCauchy
-from keras_bayesdrop.priors import InverseGamma
-from keras_bayesdrop.priors import LogUniform
-from tests.priors import reference
+from keras_bayesdrop.priors import HalfCauchyScale
+from keras_bayesdrop.priors import InverseGammaScale
+from keras_bayesdrop.priors import LogUniformScale
+from tests.priors import scale_reference as reference
 
 IN, OUT = 4, 3
 # Each structure with each prior, and pairs of them.
@@ -16,10 +16,14 @@ PRIORS = (
     *(
         (structure, prior)
         for structure in ("ard", "add")
-        for prior in (InverseGamma(2.0, 0.5), HalfCauchy(0.7), LogUniform())
+        for prior in (
+            InverseGammaScale(2.0, 0.5),
+            HalfCauchyScale(0.7),
+            LogUniformScale(),
+        )
     ),
-    ("ard_add", HalfCauchy(1.0)),
-    ("ard_add", (InverseGamma(2.0, 0.5), HalfCauchy(1.0))),
+    ("ard_add", HalfCauchyScale(1.0)),
+    ("ard_add", (InverseGammaScale(2.0, 0.5), HalfCauchyScale(1.0))),
 )
 
 

@@ -15,6 +15,7 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import ADDResidual
 from keras_bayesdrop.layers import BayesianDense
 from keras_bayesdrop.layers import VariationalDense
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.regularizers import ADD
 from tests.helpers import TestCase
 
@@ -119,15 +120,13 @@ class ContractTest(TestCase):
 
     def test_config(self):
         settings = {
-            "scale_prior": priors.InverseGamma(2.0, 0.5),
+            "scale_prior": priors.InverseGammaScale(2.0, 0.5),
             "num_train_examples": 10,
             "projection": layers.Dense(4, name="straight"),
             "sigma0": 0.5,
             "epsilon": 1e-3,
             "scales": "variable",
-            "loss": "half_mse",
-            "noise_precision": 2.0,
-            "num_outputs": 3,
+            "likelihood": GaussianLikelihood(2.0, 3, "half_mse"),
             "name": "mine",
         }
         layer = ADDResidual(layers.Dense(4), **settings)
@@ -135,7 +134,7 @@ class ContractTest(TestCase):
         self.assertEqual(made.get_config(), layer.get_config())
         self.assertEqual(made.matrix_prior, settings["scale_prior"])
         self.assertEqual(made.shortcut.name, "straight")
-        for name in ("sigma0", "epsilon", "scales", "loss", "num_outputs"):
+        for name in ("sigma0", "epsilon", "scales", "likelihood"):
             self.assertEqual(getattr(made, name), settings[name])
         noise = kbd.noise.LogNormal(0.3)
         layer = drawn(layers.Dense(4), noise=noise, noise_on="input", seed=4)
@@ -260,8 +259,8 @@ class PenaltyTest(TestCase):
         settings=(
             {},
             {"sigma0": 0.3, "epsilon": 1e-2},
-            {"loss": "mse", "noise_precision": 4.0, "num_outputs": 3},
-            {"loss": "half_mse", "noise_precision": 4.0},
+            {"likelihood": GaussianLikelihood(4.0, 3)},
+            {"likelihood": GaussianLikelihood(4.0, loss="half_mse")},
         ),
     )
     def test_is_that_of_the_regularizer(self, prior, settings):
@@ -316,7 +315,7 @@ class PenaltyTest(TestCase):
         self.assertIsNone(layer.shortcut.kernel.regularizer)
 
     @parameterized.parameters(
-        priors.HalfCauchy(0.3), priors.InverseGamma(2.0, 0.7)
+        priors.HalfCauchyScale(0.3), priors.InverseGammaScale(2.0, 0.7)
     )
     def test_scale_is_the_most_likely_one(self, prior):
         layer = ADDResidual(
@@ -660,9 +659,9 @@ class BadInputTest(TestCase):
         ({"noise_on": "output"}, "noise_on"),
         ({"rate": 0.5}, "rate"),
         ({"noise": "bernoulli"}, "noise"),
-        ({"loss": "mae"}, "loss"),
-        ({"loss": "mse"}, "noise_precision"),
-        ({"num_outputs": 0}, "num_outputs"),
+        ({"likelihood": "mae"}, "likelihood"),
+        ({"likelihood": "mse"}, "likelihood"),
+        ({"likelihood": 0}, "likelihood"),
     )
     def test_arguments(self, given, name):
         settings = {
@@ -686,7 +685,7 @@ class BadInputTest(TestCase):
         ({"rate": 0.5, "scale_prior": "half_cauchy"}, "scale_prior"),
         ({"rate": 0.5, "num_train_examples": 10}, "num_train_examples"),
         ({"rate": 0.5, "scales": "variable"}, "scales"),
-        ({"rate": 0.5, "loss": "mse"}, "loss"),
+        ({"rate": 0.5, "likelihood": GaussianLikelihood(1.0)}, "likelihood"),
     )
     def test_arguments_of_noise(self, given, name):
         with self.assertRaisesRegex(

@@ -12,8 +12,9 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import BayesianConv2D
 from keras_bayesdrop.layers import BayesianDense
-from keras_bayesdrop.priors import HalfCauchy
-from keras_bayesdrop.priors import InverseGamma
+from keras_bayesdrop.losses import GaussianLikelihood
+from keras_bayesdrop.priors import HalfCauchyScale
+from keras_bayesdrop.priors import InverseGammaScale
 from tests.helpers import TestCase
 from tests.layers.bayesian import fill
 from tests.layers.bayesian import inputs
@@ -24,7 +25,7 @@ DENSE = {"units": 4, **N}
 CONV = {"filters": 4, "kernel_size": 2, **N}
 PAIR = {
     "structure": "ard-add",
-    "scale_prior": (InverseGamma(2.0, 0.5), HalfCauchy(0.3)),
+    "scale_prior": (InverseGammaScale(2.0, 0.5), HalfCauchyScale(0.3)),
 }
 HELD = {"scales": "variable"}
 
@@ -240,9 +241,7 @@ class LossTest(TestCase):
             4,
             50,
             structure=None,
-            loss="mse",
-            noise_precision=5.0,
-            num_outputs=2,
+            likelihood=GaussianLikelihood(5.0, num_outputs=2),
         )
         layer.build((None, 7))
         # c / (N * D) = (2 / tau) / (N * D)
@@ -294,8 +293,8 @@ class ArgumentTest(TestCase):
             {"estimator": "Flipout"},
             {"scales": "epoch"},
             {"scales": "variable", "structure": None},
-            {"loss": "mae"},
-            {"num_outputs": 0},
+            {"likelihood": "mae"},
+            {"likelihood": 0},
         ),
     )
     def test_wrong_arguments(self, layer, bad):

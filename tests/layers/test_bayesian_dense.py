@@ -293,7 +293,7 @@ class ScalesTest(TestCase):
         names = [
             type(p).__name__ for p in (layer.row_prior, layer.matrix_prior)
         ]
-        self.assertEqual(names, ["InverseGamma"] * 2)
+        self.assertEqual(names, ["InverseGammaScale"] * 2)
         self.assertEqual((layer.row_prior.a, layer.row_prior.b), (3.0, 3.0))
 
     def test_pruning_keeps_the_weights_below_the_threshold(self):

@@ -24,6 +24,8 @@ from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.layers import ConcreteDropout
 from keras_bayesdrop.layers import _concrete_noise
 from keras_bayesdrop.layers import _dropped_kernel
+from keras_bayesdrop.losses import GaussianLikelihood
+from keras_bayesdrop.losses import LikelihoodInNats
 from keras_bayesdrop.regularizers import DropoutL2
 from tests.docs.pages import blocks_of
 from tests.helpers import TestCase
@@ -147,14 +149,16 @@ class ContractTest(TestCase):
             "init_rate": 0.3,
             "temperature": 0.2,
             "sampling": "concrete",
-            "loss": "half_mse",
-            "noise_precision": 2.0,
-            "num_outputs": 3,
             "seed": 4,
         }
-        config = ConcreteDropout(layers.Dense(3), **settings).get_config()
+        likelihood = GaussianLikelihood(2.0, 3, "half_mse")
+        layer = ConcreteDropout(
+            layers.Dense(3), likelihood=likelihood, **settings
+        )
+        config = layer.get_config()
         self.assertEqual({key: config[key] for key in settings}, settings)
         again = ConcreteDropout.from_config(config)
+        self.assertEqual(again.likelihood, likelihood)
         self.assertEqual(again.layer.units, 3)
 
     def test_masks_pass_through(self):
@@ -341,23 +345,23 @@ class KLTest(TestCase):
         )
 
     @parameterized.parameters(
-        ("nll", None, 1.0), ("mse", 4.0, 0.5), ("half_mse", 4.0, 0.25)
+        (LikelihoodInNats(2), 1.0),
+        (GaussianLikelihood(4.0, 2), 0.5),
+        (GaussianLikelihood(4.0, 2, "half_mse"), 0.25),
     )
-    def test_part_of_the_loss(self, loss, tau, factor):
+    def test_part_of_the_loss(self, likelihood, factor):
         layer = dense_with(
             [[1, 2], [3, 4]],
             num_train_examples=7,
             length_scale=0.5,
             init_rate=0.2,
-            loss=loss,
-            noise_precision=tau,
-            num_outputs=2,
+            likelihood=likelihood,
         )
         kl = 4.6875 - 2 * 0.5004024235
         (penalty,) = layer.losses
         self.assertAllClose(penalty, factor * kl / (7 * 2), rtol=1e-6)
         # And its share of the weights is the weight decay of fixed dropout.
-        decay = DropoutL2(0.2, 0.5, tau, 7, loss, num_outputs=2)
+        decay = DropoutL2(0.2, 0.5, 7, likelihood)
         with tf.GradientTape() as tape:
             (penalty,) = layer.losses
         kernel = layer.layer.kernel.value
@@ -375,8 +379,7 @@ class KLTest(TestCase):
             num_train_examples=examples,
             length_scale=length,
             init_rate=rate,
-            loss="mse",
-            noise_precision=tau,
+            likelihood=GaussianLikelihood(tau),
         )
         # Published: l^2 / (tau N) * sum(W^2) / (1 - p) and 2 / (tau N) * K *
         # (p log p + (1 - p) log(1 - p)).
@@ -485,8 +488,7 @@ class LearningTest(TestCase):
                 layers.Dense(1, kernel_initializer="zeros"),
                 512,
                 init_rate=0.3,
-                loss="mse",
-                noise_precision=1.0,
+                likelihood=GaussianLikelihood(1.0),
                 seed=0,
             )
             model = keras.Sequential([keras.Input((4,)), layer])
@@ -759,10 +761,10 @@ class BadInputTest(TestCase):
         ({"temperature": 0.0}, "temperature"),
         ({"temperature": -1.0}, "temperature"),
         ({"sampling": "hard"}, "sampling"),
-        ({"loss": "mae"}, "loss"),
-        ({"loss": "mse"}, "noise_precision"),
-        ({"noise_precision": 1.0}, "noise_precision"),
-        ({"num_outputs": 0}, "num_outputs"),
+        ({"likelihood": "mae"}, "likelihood"),
+        ({"likelihood": "mse"}, "likelihood"),
+        ({"likelihood": 1.0}, "likelihood"),
+        ({"likelihood": None}, "likelihood"),
     )
     def test_arguments(self, given, name):
         with self.assertRaisesRegex(

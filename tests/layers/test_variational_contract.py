@@ -17,9 +17,10 @@ from keras_bayesdrop.layers import VariationalConv2D
 from keras_bayesdrop.layers import VariationalDense
 from keras_bayesdrop.layers import VariationalDropout
 from keras_bayesdrop.layers import _log_alpha
-from keras_bayesdrop.weight_priors import Gaussian
-from keras_bayesdrop.weight_priors import LogUniform
-from keras_bayesdrop.weight_priors import StudentT
+from keras_bayesdrop.losses import GaussianLikelihood
+from keras_bayesdrop.priors import GaussianPrior
+from keras_bayesdrop.priors import LogUniformPrior
+from keras_bayesdrop.priors import StudentTPrior
 from tests.helpers import TestCase
 from tests.prediction.replicas import one_step
 
@@ -66,7 +67,7 @@ LAYERS = (
     (
         "gaussian",
         VariationalDense,
-        {**DENSE, "prior": Gaussian(0.3), "use_bias": False},
+        {**DENSE, "prior": GaussianPrior(0.3), "use_bias": False},
         (3, 7),
         (3, 4),
     ),
@@ -96,7 +97,7 @@ LAYERS = (
     (
         "dropout_unit",
         VariationalDropout,
-        {**N, "alpha": "unit", "prior": StudentT(4.0)},
+        {**N, "alpha": "unit", "prior": StudentTPrior(4.0)},
         (3, 5, 7),
         (3, 5, 7),
     ),
@@ -247,13 +248,15 @@ class ContractTest(TestCase):
         model = keras.Sequential(
             [
                 keras.Input((6, 5, 2)),
-                VariationalConv2D(3, 2, prior=StudentT(3.0), **N),
+                VariationalConv2D(3, 2, prior=StudentTPrior(3.0), **N),
                 keras.layers.Reshape((5, 12)),
                 VariationalConv1D(4, 2, kl="molchanov", **N),
                 VariationalDropout(alpha="unit", **N),
                 keras.layers.Flatten(),
                 VariationalDense(6, **MULTIPLICATIVE, **N),
-                VariationalDense(2, **CORRELATED, prior=Gaussian(0.5), **N),
+                VariationalDense(
+                    2, **CORRELATED, prior=GaussianPrior(0.5), **N
+                ),
             ]
         )
         rng = np.random.default_rng(1)
@@ -302,7 +305,7 @@ class LossTest(TestCase):
 
     def test_the_kl_in_the_units_of_the_squared_error(self):
         layer = VariationalDropout(
-            50, loss="mse", noise_precision=5.0, num_outputs=2
+            50, likelihood=GaussianLikelihood(5.0, num_outputs=2)
         )
         layer.build((None, 7))
         # c / (N * D) = (2 / tau) / (N * D)
@@ -370,22 +373,20 @@ class ArgumentTest(TestCase):
             {"kl": "Molchanov"},
             {"kl": 1},
             {"kl": "molchanov", "prior": "gaussian"},
-            {"kl": "exact", "prior": LogUniform(kl="kingma")},
+            {"kl": "exact", "prior": LogUniformPrior(kl="kingma")},
             {"alpha": "column"},
             {"alpha": ["weight"]},
             {"log_alpha_limit": -1.0},
             {"log_alpha_limit": "8"},
-            {"loss": "mae"},
-            {"loss": "nll", "noise_precision": 1.0},
-            {"loss": "mse"},
-            {"num_outputs": 0},
+            {"likelihood": "mae"},
+            {"likelihood": "mse"},
+            {"likelihood": 1.0},
+            {"likelihood": None},
         ),
     )
     def test_wrong_arguments(self, layer, bad):
         _, cls, kwargs, _, _ = layer
         argument = next(iter(bad))
-        if bad.get("loss") in ("nll", "mse"):
-            argument = "noise_precision"
         with self.assertRaisesRegex(
             BayesdropError,
             f"Invalid value for argument `{argument}`. Expected .*Received: "
@@ -423,23 +424,25 @@ class ArgumentTest(TestCase):
             VariationalDense(**DENSE, lora_rank=2).build((None, 7))
 
     def test_priors_by_name_instance_and_config(self):
-        config = keras.saving.serialize_keras_object(LogUniform(kl="kingma"))
+        config = keras.saving.serialize_keras_object(
+            LogUniformPrior(kl="kingma")
+        )
         for prior, kl, form in (
             ("log_uniform", None, "exact"),
             ("log_uniform", "molchanov", "molchanov"),
-            (LogUniform(kl="kingma"), None, "kingma"),
-            (LogUniform(kl="kingma"), "kingma", "kingma"),
+            (LogUniformPrior(kl="kingma"), None, "kingma"),
+            (LogUniformPrior(kl="kingma"), "kingma", "kingma"),
             (config, None, "kingma"),
         ):
             layer = VariationalDense(4, 50, prior=prior, kl=kl)
-            self.assertEqual(layer.prior, LogUniform(kl=form))
+            self.assertEqual(layer.prior, LogUniformPrior(kl=form))
 
 
 class WarningTest(TestCase):
     def test_the_improper_prior_is_told_once_a_process(self):
         program = """
 import warnings
-from keras_bayesdrop import layers, weight_priors
+from keras_bayesdrop import layers
 from keras_bayesdrop.errors import BayesdropWarning
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")

@@ -15,8 +15,8 @@ from absl.testing import parameterized
 from keras_bayesdrop.layers import VariationalDense
 from keras_bayesdrop.layers._log_alpha import clip
 from keras_bayesdrop.layers._normal import draw_normal
+from keras_bayesdrop.priors import GaussianPrior
 from keras_bayesdrop.sparsity import prune
-from keras_bayesdrop.weight_priors import Gaussian
 from tests.helpers import TestCase
 
 pytestmark = pytest.mark.filterwarnings("ignore:The log-uniform prior is")
@@ -218,7 +218,7 @@ class KLTest(TestCase):
 
     @parameterized.parameters(*CASES)
     def test_gaussian_prior_by_hand(self, parametrization, alpha):
-        prior = Gaussian(0.7)
+        prior = GaussianPrior(0.7)
         layer = made(parametrization, alpha, prior=prior)
         theta, variance = variances(layer)
         if parametrization == "correlated":

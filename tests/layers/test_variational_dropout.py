@@ -9,7 +9,8 @@ from absl.testing import parameterized
 import keras_bayesdrop as kbd
 from keras_bayesdrop.layers import VariationalDense
 from keras_bayesdrop.layers import VariationalDropout
-from keras_bayesdrop.weight_priors import LogUniform
+from keras_bayesdrop.losses import GaussianLikelihood
+from keras_bayesdrop.priors import LogUniformPrior
 from tests.helpers import TestCase
 
 pytestmark = pytest.mark.filterwarnings("ignore:The log-uniform prior is")
@@ -59,7 +60,7 @@ class VariationalDropoutTest(TestCase):
     def test_kl_counts_units_and_weights(self, alpha):
         layer = VariationalDropout(50, alpha=alpha, weights_per_unit=10)
         layer.build((None, 5, 3))
-        one = float(LogUniform().kl_of_log_alpha([-3.0])[0])
+        one = float(LogUniformPrior().kl_of_log_alpha([-3.0])[0])
         self.assertAllClose(layer.kl_divergence(), 10 * 3 * one, rtol=1e-6)
 
     @parameterized.parameters("log_uniform", "gaussian")
@@ -87,7 +88,7 @@ class VariationalDropoutTest(TestCase):
         # the prior makes noise; the first keeps little of it.
         x = np.random.default_rng(0).normal(size=(64, 2)).astype("float32")
         layer = VariationalDropout(
-            64, alpha="unit", loss="mse", noise_precision=100.0
+            64, alpha="unit", likelihood=GaussianLikelihood(100.0)
         )
         dense = keras.layers.Dense(1, use_bias=False, trainable=False)
         model = keras.Sequential([keras.Input((2,)), layer, dense])

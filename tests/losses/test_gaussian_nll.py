@@ -57,8 +57,8 @@ class GaussianNLLTest(TestCase):
     def test_computes_in_float32_or_better(self, dtype):
         """In float16 the square of 300 is infinite."""
         y, f = np.array([[300.0]]), keras.ops.zeros((1, 1), "float16")
-        for made in (dtype, keras.dtype_policies.DTypePolicy(dtype)):
-            loss = GaussianNLL(1.0, dtype=made)
+        for policy in (dtype, keras.dtype_policies.DTypePolicy(dtype)):
+            loss = GaussianNLL(1.0, dtype=policy)
             self.assertEqual(loss.dtype, "float32")
             # The square is exact in float32, as is half of it.
             self.assertAllClose(loss(y, f), 45000.9189385, rtol=1e-6)

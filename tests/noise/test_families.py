@@ -114,18 +114,18 @@ def test_moments_of_bernoulli():
 def test_density_is_that_of_scipy(family, reference):
     x = np.concatenate([np.linspace(-2, 3, 101) + 0.003, [8.0]])
     expected = reference.pdf(x)
-    found = family.log_prob(tf.constant(x, tf.float64)).numpy()
+    log_density = family.log_prob(tf.constant(x, tf.float64)).numpy()
     kept = expected > 1e-290
     np.testing.assert_allclose(
-        found[kept], np.log(expected[kept]), rtol=1e-10, atol=1e-11
+        log_density[kept], np.log(expected[kept]), rtol=1e-10, atol=1e-11
     )
     # Zero, or too small for a number.
-    assert np.all(found[~kept] < math.log(1e-290) + 1)
+    assert np.all(log_density[~kept] < math.log(1e-290) + 1)
 
 
 def test_probabilities_of_bernoulli():
-    found = noise.Bernoulli(0.3).log_prob([0.0, 1.0, 0.5]).numpy()
-    np.testing.assert_allclose(np.exp(found), [0.3, 0.7, 0.0], rtol=1e-6)
+    log_prob = noise.Bernoulli(0.3).log_prob([0.0, 1.0, 0.5]).numpy()
+    np.testing.assert_allclose(np.exp(log_prob), [0.3, 0.7, 0.0], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_draws_have_the_density(family, reference):
     draws = family.sample(20_000, seed=21)
     test = scipy.stats.kstest(draws, lambda y: np.interp(y, x, cdf / cdf[-1]))
     # 8 tests at level 1e-4: of all seeds one in 1,200 would fail. A CDF that
-    # is off by 0.016 is found out: sqrt(log(2 / 1e-4) / (2 * 20,000)).
+    # is off by 0.016 is detected: sqrt(log(2 / 1e-4) / (2 * 20,000)).
     assert test.pvalue > 1e-4
 
 

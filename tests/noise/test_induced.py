@@ -92,20 +92,20 @@ def test_variance_density_is_that_of_the_square(family, reference):
     points, weights = np.polynomial.legendre.leggauss(60)
     half = np.diff(edges)[:, None] / 2
     v = edges[:-1, None] + half * (points + 1)
-    found = np.sum(half * weights * prior.prob(v).numpy(), axis=1)
+    integrals = np.sum(half * weights * prior.prob(v).numpy(), axis=1)
     root = np.sqrt(edges)
     expected = np.diff(reference.cdf(root) - reference.cdf(-root))
     # 60 points do not resolve a jump of the uniform's density, nor the pole
     # of the Beta's at 1, nor a peak of width 0.01 or less.
     smooth = ~_rough(family, edges)
     np.testing.assert_allclose(
-        found[smooth], expected[smooth], rtol=1e-8, atol=1e-13
+        integrals[smooth], expected[smooth], rtol=1e-8, atol=1e-13
     )
     assert np.any(smooth & (expected > 1e-3))
 
 
 def _rough(family, edges):
-    """Which intervals hold an end of the noise, or a narrow peak."""
+    """Returns the intervals with an end of the noise, or a narrow peak."""
     ends = []
     if isinstance(family, noise.Uniform):
         ends = [family.low**2, family.high**2]
@@ -157,10 +157,10 @@ def test_named_priors():
     )
     for make, expected in cases:
         if "marginal" in make.__name__:
-            found = make(s, "float64").log_prob(w)
+            log_density = make(s, "float64").log_prob(w)
         else:
-            found = make("float64").log_prob(v)
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+            log_density = make("float64").log_prob(v)
+        np.testing.assert_allclose(log_density, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_spike_and_slab():
@@ -186,7 +186,7 @@ def test_spike_and_slab():
 
 
 # 16 tests of draws against densities, each at level 1e-4: of all seeds, one in
-# 600 would fail. With 20,000 draws a CDF that is off by 0.016 is found out:
+# 600 would fail. With 20,000 draws a CDF that is off by 0.016 is detected:
 # sqrt(log(2 / 1e-4) / (2 * 20,000)).
 LEVEL = 1e-4
 DRAWS = 20_000
@@ -240,14 +240,16 @@ def test_in_float32_and_with_gradients(family):
     ):
         with tf.GradientTape() as tape:
             tape.watch(value)
-            found = make("float32").log_prob(value)
-        slope = tape.gradient(found, value)
-        assert found.dtype == tf.float32
+            log_density = make("float32").log_prob(value)
+        slope = tape.gradient(log_density, value)
+        assert log_density.dtype == tf.float32
         wide = tf.cast(value, tf.float64)
         step = 1e-5 * wide
         exact = make("float64").log_prob
         # Sums of a thousand exponentials in float32.
-        np.testing.assert_allclose(found, exact(wide), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            log_density, exact(wide), rtol=1e-4, atol=1e-4
+        )
         numeric = (exact(wide + step) - exact(wide - step)) / (2 * step)
         np.testing.assert_allclose(slope, numeric, rtol=2e-3, atol=1e-4)
 
@@ -269,9 +271,9 @@ def test_at_zero():
         (noise.LogNormal(0.0, 0.5), math.exp(0.125)),
         (noise.Uniform(1.0, 2.0), math.log(2.0)),
     ):
-        found = family.marginal_prior(SIGMA, "float64").prob(0.0)
+        density = family.marginal_prior(SIGMA, "float64").prob(0.0)
         expected = mean / (SIGMA * math.sqrt(2 * math.pi))
-        np.testing.assert_allclose(found, expected, rtol=1e-8)
+        np.testing.assert_allclose(density, expected, rtol=1e-8)
 
 
 def test_what_a_layer_induces():

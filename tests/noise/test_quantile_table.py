@@ -41,10 +41,10 @@ def test_beta(a, b):
     assert np.all(np.diff(x[np.argsort(U)]) >= -(2.0**-52))
     # Below the smallest number, or next to 1, what x stands for is lost.
     kept = (x > 1e-300) & (x < 1 - 1e-9)
-    found = scipy.special.betainc(a, b, x[kept])
+    probabilities = scipy.special.betainc(a, b, x[kept])
     # The largest error of the table itself is 4e-8. Beside it, x in float64
     # next to 1 (by 1e-9) has a relative error of 1e-7 in 1 - x.
-    np.testing.assert_allclose(found, U[kept], rtol=0, atol=2e-7)
+    np.testing.assert_allclose(probabilities, U[kept], rtol=0, atol=2e-7)
     # Where the inverse of SciPy has converged, x itself: the density there is
     # what turns one error into the other.
     expected = scipy.special.betaincinv(a, b, U)

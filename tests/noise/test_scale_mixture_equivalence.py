@@ -34,7 +34,7 @@ FAMILIES = {
 
 # Two samples of 10,000, 3 statistics, 9 families in one test and 5 in another,
 # each at level 1e-4: of all seeds one in 240 would fail. CDFs that differ by
-# 0.032 are found out: sqrt(log(2 / 1e-4) / 2 * 2 / 10,000).
+# 0.032 are detected: sqrt(log(2 / 1e-4) / 2 * 2 / 10,000).
 LEVEL = 1e-4
 
 
@@ -99,8 +99,8 @@ def _p_values(one, other):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_both_forms_predict_the_same(name):
     family = FAMILIES[name]
-    found = _p_values(_expanded(family, 1), _hierarchical(family, 100))
-    assert min(found) > LEVEL
+    p_values = _p_values(_expanded(family, 1), _hierarchical(family, 100))
+    assert min(p_values) > LEVEL
 
 
 @pytest.mark.parametrize("family", [noise.Bernoulli(0.8), noise.HalfCauchy()])
@@ -166,7 +166,7 @@ def _leaky(h):
 )
 def test_layers_predict_the_hierarchical_model(name):
     family = FAMILIES[name]
-    found = _outputs_of_fresh_weights(
+    outputs = _outputs_of_fresh_weights(
         lambda units: (
             kbd.MCDropout(noise=family),
             keras.layers.Dense(units, activation="leaky_relu", use_bias=False),
@@ -179,13 +179,13 @@ def test_layers_predict_the_hierarchical_model(name):
     deviation = SIGMA * np.sqrt(variance) / family.normalizer
     normal = np.random.default_rng(8).normal(size=(NETWORKS, len(X), 2))
     expected = _leaky(np.einsum("r,nrj->nj", X, deviation * normal))
-    assert min(_p_values(found, expected)) > LEVEL
+    assert min(_p_values(outputs, expected)) > LEVEL
 
 
 @pytest.mark.parametrize("name", ["bernoulli", "rayleigh"])
 def test_layers_with_noise_on_weights_predict_the_marginal_prior(name):
     family = FAMILIES[name]
-    found = _outputs_of_fresh_weights(
+    outputs = _outputs_of_fresh_weights(
         lambda units: (
             kbd.layers.DropConnectDense(
                 units, noise=family, activation="leaky_relu", use_bias=False
@@ -197,4 +197,4 @@ def test_layers_with_noise_on_weights_predict_the_marginal_prior(name):
     shape = (NETWORKS, len(X), 2)
     weights = prior.sample(shape, 77 if ours else (77, 0))
     expected = _leaky(np.einsum("r,nrj->nj", X, weights))
-    assert min(_p_values(found, expected)) > LEVEL
+    assert min(_p_values(outputs, expected)) > LEVEL

@@ -80,7 +80,7 @@ def test_draws_are_those_of_the_contract(masks, batch_size):
     """Two layers, against the counters and plain numpy."""
     model = keras.Sequential([keras.Input((5,)), NoisyDense(6), NoisyDense(2)])
     x = _inputs(7, 5)
-    found = _samples(model, x, 21, masks=masks, batch_size=batch_size)
+    samples = _samples(model, x, 21, masks=masks, batch_size=batch_size)
     rows = range(1) if masks == "shared" else range(7)
     expected = np.broadcast_to(x.astype(np.float64), (21, 7, 5))
     for site, layer in enumerate(model.layers):
@@ -90,18 +90,18 @@ def test_draws_are_those_of_the_contract(masks, batch_size):
         weights = kernel * (1 + draw.reshape(7, 21, *kernel.shape) / 2)
         expected = np.einsum("sri,rsio->sro", expected, weights)
     # Sums of 5 and 6 products in float32, of numbers of order one.
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(samples, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_rows_can_draw_outputs_instead():
     model = keras.Sequential([keras.Input((5,)), NoisyDense(3, by_rows=True)])
     x = _inputs(7, 5)
-    found = _samples(model, x, 21, masks="independent", batch_size=3)
+    samples = _samples(model, x, 21, masks="independent", batch_size=3)
     kernel = np.asarray(model.layers[0].kernel, np.float64)
     draw = np.swapaxes(_normals(0, range(21), range(7), 3), 0, 1)
     stddev = np.sqrt(x.astype(np.float64) ** 2 @ kernel**2) / 2
     np.testing.assert_allclose(
-        found, x @ kernel + stddev * draw, rtol=1e-5, atol=1e-5
+        samples, x @ kernel + stddev * draw, rtol=1e-5, atol=1e-5
     )
 
 
@@ -115,8 +115,8 @@ def test_a_row_of_many_entries_has_one_draw(masks):
     )
     spread.set_weights(alone.get_weights())
     expected = _samples(alone, x, 18, masks=masks)
-    found = _samples(spread, x, 18, masks=masks)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    samples = _samples(spread, x, 18, masks=masks)
+    np.testing.assert_allclose(samples, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_off_is_the_mean_of_the_weights():

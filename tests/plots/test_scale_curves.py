@@ -7,11 +7,11 @@ from matplotlib import colors
 from keras_bayesdrop import plots
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.plots import _style
-from keras_bayesdrop.priors import HalfCauchy
-from keras_bayesdrop.priors import InverseGamma
-from keras_bayesdrop.priors import LogUniform
+from keras_bayesdrop.priors import HalfCauchyScale
+from keras_bayesdrop.priors import InverseGammaScale
+from keras_bayesdrop.priors import LogUniformScale
 from tests.plots import pixels
-from tests.priors import reference
+from tests.priors import scale_reference as reference
 
 
 def curves(ax):
@@ -21,10 +21,10 @@ def curves(ax):
 
 def test_curves_are_the_optima_by_a_search():
     priors = {
-        "log-uniform": LogUniform(),
-        "horseshoe": HalfCauchy(0.6),
-        "inverse gamma": InverseGamma(3.0, 3.0),
-        "on the scale": InverseGamma(0.7, 0.2, on="scale"),
+        "log-uniform": LogUniformScale(),
+        "horseshoe": HalfCauchyScale(0.6),
+        "inverse gamma": InverseGammaScale(3.0, 3.0),
+        "on the scale": InverseGammaScale(0.7, 0.2, on="scale"),
     }
     found = curves(plots.scale_curves(priors, count=5, largest=2.0))
     assert list(found) == ["no hyper-prior", *priors]
@@ -43,10 +43,10 @@ def test_what_the_paper_says_of_its_figure():
     found = curves(plots.scale_curves())
     # By hand, at m = 0, and the slope for one weight at large moments.
     at_zero = {
-        "LogUniform": 0.0,
-        "HalfCauchy(eta=1)": 0.0,
-        "InverseGamma(a=3, b=3)": 6.0 / 9.0,
-        "InverseGamma(a=3, b=0.3)": 0.6 / 9.0,
+        "LogUniformScale": 0.0,
+        "HalfCauchyScale(eta=1)": 0.0,
+        "InverseGammaScale(a=3, b=3)": 6.0 / 9.0,
+        "InverseGammaScale(a=3, b=0.3)": 0.6 / 9.0,
     }
     assert list(found) == ["no hyper-prior", *at_zero]
     for label, intercept in at_zero.items():
@@ -95,13 +95,19 @@ def test_a_line_is_where_it_should_be():
 @pytest.mark.parametrize(
     ("priors", "labels"),
     [
-        ("half_cauchy", ["HalfCauchy(eta=1)"]),
-        (InverseGamma(2.0, 0.5), ["InverseGamma(a=2, b=0.5)"]),
-        (["log_uniform", HalfCauchy(0.25)], ["LogUniform", "HalfCauchy("]),
+        ("half_cauchy", ["HalfCauchyScale(eta=1)"]),
+        (InverseGammaScale(2.0, 0.5), ["InverseGammaScale(a=2, b=0.5)"]),
+        (
+            ["log_uniform", HalfCauchyScale(0.25)],
+            ["LogUniformScale", "HalfCauchyScale("],
+        ),
         (
             # Labels of numbers alone would be the same.
-            [LogUniform("scale"), LogUniform("variance")],
-            ["LogUniform(variable='scale')", "LogUniform(variable='variance')"],
+            [LogUniformScale("scale"), LogUniformScale("variance")],
+            [
+                "LogUniformScale(variable='scale')",
+                "LogUniformScale(variable='variance')",
+            ],
         ),
     ],
 )

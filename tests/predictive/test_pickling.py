@@ -17,11 +17,11 @@ import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop import calibrate
+from keras_bayesdrop import losses
 from keras_bayesdrop import metrics
 from keras_bayesdrop import noise
 from keras_bayesdrop import priors
 from keras_bayesdrop import sparsity
-from keras_bayesdrop import weight_priors
 from tests.update_golden import public_names
 
 # Saved by Keras, or raised.
@@ -45,10 +45,11 @@ PARTS = {
     noise.NoiseThenLayer,
     noise.WeightNoise,
     noise.WeightNoiseSource,
+    losses.Likelihood,
     priors.ScalePrior,
+    priors.WeightPrior,
     sparsity.PlainInside,
     sparsity.SparseSource,
-    weight_priors.WeightPrior,
     # Of a rule, which runs inside of a compiled function.
     kbd.moments.Outcome,
 }
@@ -137,13 +138,15 @@ def objects():
         noise.LogNormal(0.0, 1.0),
         noise.Rayleigh(),
         noise.Uniform(0.0, 1.0),
-        priors.HalfCauchy(),
-        priors.InverseGamma(),
-        priors.LogUniform(),
-        weight_priors.Gaussian(),
-        weight_priors.Horseshoe(),
-        weight_priors.LogUniform(),
-        weight_priors.StudentT(),
+        losses.GaussianLikelihood(4.0, 2),
+        losses.LikelihoodInNats(3),
+        priors.HalfCauchyScale(),
+        priors.InverseGammaScale(),
+        priors.LogUniformScale(),
+        priors.GaussianPrior(),
+        priors.HorseshoePrior(),
+        priors.LogUniformPrior(),
+        priors.StudentTPrior(),
     ]
 
 

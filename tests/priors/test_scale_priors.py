@@ -9,12 +9,12 @@ from scipy import integrate
 
 from keras_bayesdrop import priors
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.priors import HalfCauchy
-from keras_bayesdrop.priors import InverseGamma
-from keras_bayesdrop.priors import LogUniform
+from keras_bayesdrop.priors import HalfCauchyScale
+from keras_bayesdrop.priors import InverseGammaScale
+from keras_bayesdrop.priors import LogUniformScale
 from keras_bayesdrop.priors import ScalePrior
 from tests.helpers import TestCase
-from tests.priors import reference
+from tests.priors import scale_reference as reference
 
 
 class DensityTest(TestCase):
@@ -29,7 +29,7 @@ class DensityTest(TestCase):
         )
 
     @parameterized.parameters(
-        *(p for p in reference.PRIORS if not isinstance(p, LogUniform))
+        *(p for p in reference.PRIORS if not isinstance(p, LogUniformScale))
     )
     def test_density_integrates_to_one(self, prior):
         # Over z = tau^k, by x = log(tau): dz = k * tau^k * dx, and dz = dx
@@ -67,13 +67,13 @@ class DensityTest(TestCase):
         self.assertAllClose(scores[1], at_infinity, rtol=0, atol=1e-12)
 
     @parameterized.parameters(
-        (InverseGamma(), -math.inf),
-        (InverseGamma(on="scale"), -math.inf),
-        (HalfCauchy(2.0), math.log(1.0 / math.pi)),
-        (HalfCauchy(variable="variance"), math.inf),
-        (HalfCauchy(variable="log_scale"), -math.inf),
-        (LogUniform(), math.inf),
-        (LogUniform("log_scale"), 0.0),
+        (InverseGammaScale(), -math.inf),
+        (InverseGammaScale(on="scale"), -math.inf),
+        (HalfCauchyScale(2.0), math.log(1.0 / math.pi)),
+        (HalfCauchyScale(variable="variance"), math.inf),
+        (HalfCauchyScale(variable="log_scale"), -math.inf),
+        (LogUniformScale(), math.inf),
+        (LogUniformScale("log_scale"), 0.0),
     )
     def test_log_prob_at_zero(self, prior, expected):
         self.assertAllClose(prior.log_prob([0.0]), [expected], rtol=1e-6)
@@ -95,12 +95,12 @@ class OptimumTest(TestCase):
     @parameterized.parameters(
         *reference.PRIORS,
         *(
-            HalfCauchy(eta, variable=variable)
+            HalfCauchyScale(eta, variable=variable)
             for eta in (1e-4, 1e4)
             for variable in reference.VARIABLES
         ),
-        InverseGamma(1e-3, 1e-8, on="scale"),
-        InverseGamma(1e-3, 1e-8),
+        InverseGammaScale(1e-3, 1e-8, on="scale"),
+        InverseGammaScale(1e-3, 1e-8),
     )
     def test_float32_from_tiny_to_huge_moments(self, prior):
         moments = np.logspace(-12, 12, 25).astype("float32")
@@ -125,7 +125,9 @@ class OptimumTest(TestCase):
             self.assertLess(error, 1e-6)
 
     @parameterized.parameters(
-        HalfCauchy(0.6), HalfCauchy(1e-12), InverseGamma(2.0, 1e-12, on="scale")
+        HalfCauchyScale(0.6),
+        HalfCauchyScale(1e-12),
+        InverseGammaScale(2.0, 1e-12, on="scale"),
     )
     def test_squares_of_moments_are_no_numbers_of_float32(self, prior):
         moments = np.float32([1e-30, 1e-22, 1e22, 1e30])
@@ -169,7 +171,7 @@ class OptimumTest(TestCase):
         # Truncation: a relative step of 1e-4, squared. Rounding: 1e-16 of a
         # value that may be 1e13 times its change over the step, for the
         # inverse gamma at M = 1e-12, where the slope is known by hand.
-        if isinstance(prior, InverseGamma):
+        if isinstance(prior, InverseGammaScale):
             moments, differences = moments[1:], differences[1:]
         actual = gradient(tf.constant(moments))
         self.assertAllClose(actual, differences, rtol=1e-6, atol=0)
@@ -184,7 +186,7 @@ class OptimumTest(TestCase):
             variance = prior.optimal_variance(moments, count)
         gradient = tape.gradient(variance, moments).numpy()
         self.assertTrue(np.all(np.isfinite(gradient)))
-        if isinstance(prior, InverseGamma):
+        if isinstance(prior, InverseGammaScale):
             # b / (N / 2), or its square for the scale
             decay = (2.0 if prior.on == "variance" else 1.0) * prior.a
             total = count + decay + prior.power
@@ -197,7 +199,7 @@ class OptimumTest(TestCase):
 
     def test_zero_moments_where_the_slope_is_infinite(self):
         # One weight, over log(tau): tau^2 = (M + sqrt(M^2 + 8 M eta^2)) / 4.
-        prior = HalfCauchy(0.6, "log_scale")
+        prior = HalfCauchyScale(0.6, "log_scale")
 
         @tf.function(jit_compile=True)
         def gradient(moments):
@@ -221,9 +223,9 @@ class OptimumTest(TestCase):
 
     def test_values_of_the_documentation(self):
         for prior, expected in (
-            (InverseGamma(3.0, 3.0), [0.6, 1.6]),
-            (HalfCauchy(1.0), [0.0, 2.8708]),
-            (LogUniform(), [0.0, 2.5]),
+            (InverseGammaScale(3.0, 3.0), [0.6, 1.6]),
+            (HalfCauchyScale(1.0), [0.0, 2.8708]),
+            (LogUniformScale(), [0.0, 2.5]),
         ):
             variance = prior.optimal_variance([0.0, 10.0], count=2)
             self.assertAllClose(variance, expected, rtol=0, atol=5e-5)
@@ -240,10 +242,11 @@ class OptimumTest(TestCase):
 class ContractTest(TestCase):
     def test_defaults_are_those_of_the_paper(self):
         self.assertEqual(
-            InverseGamma(), InverseGamma(3.0, 3.0, "variance", "variance")
+            InverseGammaScale(),
+            InverseGammaScale(3.0, 3.0, "variance", "variance"),
         )
-        self.assertEqual(HalfCauchy(), HalfCauchy(1.0, "scale"))
-        self.assertEqual(LogUniform(), LogUniform("variance"))
+        self.assertEqual(HalfCauchyScale(), HalfCauchyScale(1.0, "scale"))
+        self.assertEqual(LogUniformScale(), LogUniformScale("variance"))
 
     @parameterized.parameters(*reference.PRIORS)
     def test_config(self, prior):
@@ -257,27 +260,31 @@ class ContractTest(TestCase):
 
     def test_compared_by_value(self):
         self.assertLen(set(reference.PRIORS), len(reference.PRIORS))
-        self.assertNotEqual(HalfCauchy(1.0), HalfCauchy(2.0))
-        self.assertNotEqual(LogUniform("scale"), HalfCauchy(1.0, "scale"))
-        self.assertNotEqual(HalfCauchy(), "half_cauchy")
+        self.assertNotEqual(HalfCauchyScale(1.0), HalfCauchyScale(2.0))
+        self.assertNotEqual(
+            LogUniformScale("scale"), HalfCauchyScale(1.0, "scale")
+        )
+        self.assertNotEqual(HalfCauchyScale(), "half_cauchy")
 
     def test_get(self):
-        self.assertEqual(priors.get("inverse_gamma"), InverseGamma())
-        self.assertEqual(priors.get("half_cauchy"), HalfCauchy())
-        self.assertEqual(priors.get("log_uniform"), LogUniform())
-        prior = HalfCauchy(3.0)
+        self.assertEqual(priors.get("inverse_gamma"), InverseGammaScale())
+        self.assertEqual(priors.get("half_cauchy"), HalfCauchyScale())
+        self.assertEqual(
+            priors.get("log_uniform", of="scales"), LogUniformScale()
+        )
+        prior = HalfCauchyScale(3.0)
         self.assertIs(priors.get(prior), prior)
 
     @parameterized.parameters(
-        ("normal",), (None,), (1.0,), (HalfCauchy,), ({"eta": 1.0},), ([],)
+        ("normal",), (None,), (1.0,), (HalfCauchyScale,), ({"eta": 1.0},), ([],)
     )
     def test_get_something_else(self, identifier):
         with self.assertRaisesRegex(
             BayesdropError,
-            "argument `prior`. Expected a `ScalePrior`, .*'half_cauchy'.*"
+            "argument `prior`. Expected .*'half_cauchy'.*a `ScalePrior`, .*"
             "Received: prior=",
         ):
-            priors.get(identifier)
+            priors.get(identifier, of="scales")
 
     def test_get_the_config_of_something_else(self):
         config = keras.saving.serialize_keras_object(keras.regularizers.L2())
@@ -285,14 +292,14 @@ class ContractTest(TestCase):
             priors.get(config)
 
     @parameterized.parameters(
-        (InverseGamma, "a", 0.0),
-        (InverseGamma, "b", -1.0),
-        (InverseGamma, "b", "3"),
-        (InverseGamma, "on", "log_scale"),
-        (InverseGamma, "variable", "precision"),
-        (HalfCauchy, "eta", math.inf),
-        (HalfCauchy, "variable", None),
-        (LogUniform, "variable", "tau"),
+        (InverseGammaScale, "a", 0.0),
+        (InverseGammaScale, "b", -1.0),
+        (InverseGammaScale, "b", "3"),
+        (InverseGammaScale, "on", "log_scale"),
+        (InverseGammaScale, "variable", "precision"),
+        (HalfCauchyScale, "eta", math.inf),
+        (HalfCauchyScale, "variable", None),
+        (LogUniformScale, "variable", "tau"),
     )
     def test_wrong_arguments(self, prior, name, value):
         with self.assertRaisesRegex(

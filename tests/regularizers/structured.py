@@ -1,31 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the penalties with scales share."""
+"""Cases and formulas for the tests of penalties with scales."""
 
 import keras
 import numpy as np
 import tensorflow as tf
 from scipy import stats
 
-from keras_bayesdrop.priors import HalfCauchy
-from keras_bayesdrop.priors import InverseGamma
-from keras_bayesdrop.priors import LogUniform
+from keras_bayesdrop.losses import GaussianLikelihood
+from keras_bayesdrop.losses import LikelihoodInNats
+from keras_bayesdrop.priors import HalfCauchyScale
+from keras_bayesdrop.priors import InverseGammaScale
+from keras_bayesdrop.priors import LogUniformScale
 from keras_bayesdrop.regularizers import ADD
 from keras_bayesdrop.regularizers import ARD
 from keras_bayesdrop.regularizers import ARDADD
-from tests.priors import reference
+from tests.priors import scale_reference as reference
 
 # Each penalty with each prior, for 40 training examples.
 PENALTIES = (
     *(
         (penalty, (prior, 40))
         for penalty in (ARD, ADD)
-        for prior in (InverseGamma(2.0, 0.5), HalfCauchy(0.7), LogUniform())
+        for prior in (
+            InverseGammaScale(2.0, 0.5),
+            HalfCauchyScale(0.7),
+            LogUniformScale(),
+        )
     ),
-    (ARDADD, (InverseGamma(2.0, 0.5), InverseGamma(3.0, 3.0), 40)),
-    (ARDADD, (HalfCauchy(1.0), HalfCauchy(0.5), 40)),
-    (ARDADD, (InverseGamma(2.0, 0.5), HalfCauchy(1.0), 40)),
-    (ARDADD, (HalfCauchy(1.0), LogUniform(), 40)),
+    (ARDADD, (InverseGammaScale(2.0, 0.5), InverseGammaScale(3.0, 3.0), 40)),
+    (ARDADD, (HalfCauchyScale(1.0), HalfCauchyScale(0.5), 40)),
+    (ARDADD, (InverseGammaScale(2.0, 0.5), HalfCauchyScale(1.0), 40)),
+    (ARDADD, (HalfCauchyScale(1.0), LogUniformScale(), 40)),
 )
+
+
+def likelihood_of(loss, precision, outputs):
+    """Returns the likelihood of a loss: "nll", "mse" or "half_mse"."""
+    if loss == "nll":
+        return LikelihoodInNats(outputs)
+    return GaussianLikelihood(precision, outputs, loss)
 
 
 def kernel(*shape, seed=0):
@@ -55,7 +68,7 @@ def prior_std(penalty, scales, columns):
 
 
 def nats(penalty, matrix, scales):
-    """Minus the log-density of a matrix and of given scales, by SciPy."""
+    """Minus the log-density of a matrix and its scales, by SciPy."""
     std = prior_std(penalty, scales, matrix.shape[1])
     value = -np.sum(stats.norm.logpdf(matrix, 0.0, std))
     # The expectation over a width of epsilon about each weight.

@@ -3,7 +3,8 @@ import keras
 import numpy as np
 from absl.testing import parameterized
 
-from keras_bayesdrop.priors import HalfCauchy
+from keras_bayesdrop.losses import GaussianLikelihood
+from keras_bayesdrop.priors import HalfCauchyScale
 from keras_bayesdrop.regularizers import ADD
 from tests.helpers import TestCase
 from tests.regularizers import structured
@@ -13,7 +14,7 @@ class MatrixTest(TestCase):
     @parameterized.parameters((5, 3), (2, 3, 5, 4), (7,))
     def test_one_scale_for_all_weights(self, *shape):
         kernel = structured.kernel(*shape)
-        regularizer = ADD(HalfCauchy(0.7), 40, sigma0=0.5)
+        regularizer = ADD(HalfCauchyScale(0.7), 40, sigma0=0.5)
         moments = np.sum(kernel**2 + 1e-8) / 0.25
         count = kernel.size
         h = moments - count * 0.49
@@ -33,7 +34,9 @@ class MatrixTest(TestCase):
         x = rng.normal(size=(200, 6))
         y = x + 0.5 * rng.normal(size=(200, 6))
         regularizer = ADD(
-            "half_cauchy", 200, loss="mse", noise_precision=4.0, num_outputs=6
+            "half_cauchy",
+            200,
+            likelihood=GaussianLikelihood(4.0, num_outputs=6),
         )
         dense = keras.layers.Dense(
             6, use_bias=False, kernel_regularizer=regularizer

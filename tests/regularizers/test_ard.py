@@ -3,7 +3,8 @@ import keras
 import numpy as np
 from absl.testing import parameterized
 
-from keras_bayesdrop.priors import HalfCauchy
+from keras_bayesdrop.losses import GaussianLikelihood
+from keras_bayesdrop.priors import HalfCauchyScale
 from keras_bayesdrop.regularizers import ARD
 from tests.helpers import TestCase
 from tests.regularizers import structured
@@ -19,7 +20,7 @@ class RowsTest(TestCase):
     )
     def test_one_scale_for_each_input(self, shape, axis, inputs):
         kernel = structured.kernel(*shape)
-        regularizer = ARD(HalfCauchy(0.7), 40, sigma0=0.5, axis=axis)
+        regularizer = ARD(HalfCauchyScale(0.7), 40, sigma0=0.5, axis=axis)
         expected = []
         for unit in range(5):
             weights = np.take(kernel, unit, axis=inputs).ravel()
@@ -35,7 +36,7 @@ class RowsTest(TestCase):
         matrix = np.moveaxis(kernel, inputs, 0).reshape(5, -1)
         self.assertAllClose(
             regularizer(kernel),
-            ARD(HalfCauchy(0.7), 40, sigma0=0.5)(matrix),
+            ARD(HalfCauchyScale(0.7), 40, sigma0=0.5)(matrix),
             rtol=1e-12,
         )
 
@@ -76,7 +77,7 @@ class RelevanceTest(TestCase):
         # has no minimum but 0 unless |s| > 2 * sqrt(10 / 800), which is twice
         # the size of s for an input of no use: one in 60_000 is as large.
         regularizer = ARD(
-            prior, 200, loss="mse", noise_precision=4.0, num_outputs=10
+            prior, 200, likelihood=GaussianLikelihood(4.0, num_outputs=10)
         )
         dense = keras.layers.Dense(10, kernel_regularizer=regularizer)
         model = keras.Sequential([keras.Input((8,)), dense])

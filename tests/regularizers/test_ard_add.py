@@ -4,8 +4,8 @@ import numpy as np
 from absl.testing import parameterized
 
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.priors import HalfCauchy
-from keras_bayesdrop.priors import LogUniform
+from keras_bayesdrop.priors import HalfCauchyScale
+from keras_bayesdrop.priors import LogUniformScale
 from keras_bayesdrop.regularizers import ARDADD
 from tests.helpers import TestCase
 from tests.regularizers import structured
@@ -43,11 +43,13 @@ class ScalesTest(TestCase):
         )
 
     def test_two_different_priors(self):
-        regularizer = ARDADD("inverse_gamma", HalfCauchy(0.1), 40)
-        self.assertEqual(regularizer.matrix_prior, HalfCauchy(0.1))
+        regularizer = ARDADD("inverse_gamma", HalfCauchyScale(0.1), 40)
+        self.assertEqual(regularizer.matrix_prior, HalfCauchyScale(0.1))
         config = regularizer.get_config()
-        self.assertEqual(config["row_prior"]["class_name"], "InverseGamma")
-        self.assertEqual(config["matrix_prior"]["class_name"], "HalfCauchy")
+        self.assertEqual(config["row_prior"]["class_name"], "InverseGammaScale")
+        self.assertEqual(
+            config["matrix_prior"]["class_name"], "HalfCauchyScale"
+        )
 
 
 class NoJointOptimumTest(TestCase):
@@ -56,9 +58,9 @@ class NoJointOptimumTest(TestCase):
         with self.assertRaisesRegex(
             BayesdropError,
             "no joint optimum.* Expected .*InverseGamma.* Received: "
-            "row_prior=LogUniform.*matrix_prior=LogUniform",
+            "row_prior=LogUniformScale.*matrix_prior=LogUniformScale",
         ):
-            ARDADD(LogUniform(variable), "log_uniform", 40)
+            ARDADD(LogUniformScale(variable), "log_uniform", 40)
 
     def test_too_many_rows(self):
         # By the score at infinity, see tests/priors: four rows are too many.

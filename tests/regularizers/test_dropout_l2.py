@@ -10,21 +10,24 @@ from scipy import integrate
 from scipy import stats
 
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.losses import GaussianLikelihood
+from keras_bayesdrop.losses import LikelihoodInNats
 from keras_bayesdrop.regularizers import DropoutL2
 from keras_bayesdrop.regularizers import model_precision
 from tests.helpers import TestCase
+from tests.regularizers.structured import likelihood_of
 
 ARGUMENTS = {
     "rate": 0.3,
     "length_scale": 0.7,
-    "noise_precision": 2.5,
     "num_train_examples": 11,
+    "likelihood": GaussianLikelihood(2.5),
 }
 
 
 def nats(rate, length_scale):
     """The regularizer whose penalty is the KL itself: N = 1, no tau."""
-    return DropoutL2(rate, length_scale, None, 1, loss="nll")
+    return DropoutL2(rate, length_scale, 1, "nll")
 
 
 class KLTest(TestCase):
@@ -153,10 +156,8 @@ class ObjectiveTest(TestCase):
             kernel_regularizer=DropoutL2(
                 rate,
                 length_scale,
-                None if loss == "nll" else precision,
                 rows,
-                loss=loss,
-                num_outputs=outputs,
+                likelihood_of(loss, precision, outputs),
             ),
         )
         dense.build((None, 3))
@@ -190,7 +191,7 @@ class ObjectiveTest(TestCase):
     )
     def test_model_precision_is_the_inverse(self, loss, rate, outputs):
         decay = DropoutL2(
-            rate, 0.7, 2.5, 11, loss=loss, num_outputs=outputs
+            rate, 0.7, 11, GaussianLikelihood(2.5, outputs, loss)
         ).weight_decay
         precision = model_precision(
             rate, 0.7, decay, 11, loss=loss, num_outputs=outputs
@@ -199,7 +200,7 @@ class ObjectiveTest(TestCase):
 
     def test_values(self):
         # l^2 / ((1 - rate) * N * tau), by hand: 4 / (0.8 * 50 * 2) = 0.05.
-        penalty = DropoutL2(0.2, 2.0, 2.0, 50)
+        penalty = DropoutL2(0.2, 2.0, 50, GaussianLikelihood(2.0))
         self.assertAllClose(penalty.weight_decay, 0.05, rtol=1e-14, atol=0)
         kernel = np.array([[1.0, -2.0], [3.0, 0.5]], "float32")
         self.assertAllClose(penalty(kernel), 0.05 * 14.25, rtol=1e-6, atol=0)
@@ -217,7 +218,7 @@ class ObjectiveTest(TestCase):
         rng = np.random.default_rng(1)
         x = rng.normal(size=(21, 3)).astype("float32")
         y = rng.normal(size=(21, 1)).astype("float32")
-        penalty = DropoutL2(0.3, 0.7, 2.5, 21)
+        penalty = DropoutL2(0.3, 0.7, 21, GaussianLikelihood(2.5))
         model = keras.Sequential(
             [
                 keras.Input((3,)),
@@ -236,16 +237,20 @@ class ObjectiveTest(TestCase):
 
 class KerasContractTest(TestCase):
     @parameterized.parameters(
-        {}, {"loss": "half_mse"}, {"loss": "nll", "noise_precision": None}
+        GaussianLikelihood(2.5),
+        GaussianLikelihood(2.5, loss="half_mse"),
+        "nll",
+        LikelihoodInNats(3),
     )
-    def test_config(self, **changes):
-        penalty = DropoutL2(**{**ARGUMENTS, **changes})
+    def test_config(self, likelihood):
+        penalty = DropoutL2(**{**ARGUMENTS, "likelihood": likelihood})
         self.run_class_serialization_test(penalty)
         again = keras.regularizers.deserialize(
             keras.regularizers.serialize(penalty)
         )
         self.assertIsInstance(again, DropoutL2)
         self.assertEqual(again.weight_decay, penalty.weight_decay)
+        self.assertEqual(again.likelihood, penalty.likelihood)
 
     @parameterized.parameters("float32", "mixed_float16", "float16")
     def test_saved_inside_a_layer(self, dtype):
@@ -300,14 +305,12 @@ class ErrorTest(TestCase):
         ("length_scale", 0.0),
         ("length_scale", float("inf")),
         ("length_scale", "1"),
-        ("noise_precision", -1.0),
-        ("noise_precision", float("nan")),
-        ("noise_precision", None),
         ("num_train_examples", 0),
         ("num_train_examples", 10.5),
         ("num_train_examples", True),
-        ("loss", "mae"),
-        ("num_outputs", 0),
+        ("likelihood", "mse"),
+        ("likelihood", 2.5),
+        ("likelihood", None),
     )
     def test_wrong_arguments(self, name, value):
         with self.assertRaisesRegex(
@@ -317,11 +320,22 @@ class ErrorTest(TestCase):
         ):
             DropoutL2(**{**ARGUMENTS, name: value})
 
-    def test_nll_has_its_precision_already(self):
+    def test_likelihood_is_required(self):
         with self.assertRaisesRegex(
-            BayesdropError, "`noise_precision`. Expected `None` with loss='nll'"
+            BayesdropError, "`likelihood`. Expected 'nll', .*likelihood=None"
         ):
-            DropoutL2(**{**ARGUMENTS, "loss": "nll"})
+            DropoutL2(0.3, 0.7, 11)
+
+    @parameterized.parameters("loss", "noise_precision", "num_outputs")
+    def test_old_spelling(self, name):
+        with self.assertRaisesRegex(
+            BayesdropError, f"`{name}` .*Expected likelihood=.*: {name}=2"
+        ):
+            DropoutL2(0.3, 0.7, num_train_examples=11, **{name: 2})
+
+    def test_unknown_keyword(self):
+        with self.assertRaisesRegex(TypeError, r"DropoutL2\(\) .*'scale'"):
+            DropoutL2(**ARGUMENTS, scale=1.0)
 
     @parameterized.parameters(
         ("rate", 1.0),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for `ARD`, `ADD` and `ARDADD` alike."""
+"""Tests that `ARD`, `ADD` and `ARDADD` have in common."""
 
 import os
 
@@ -9,6 +9,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.regularizers import ADD
 from keras_bayesdrop.regularizers import ARD
@@ -109,9 +110,7 @@ class PenaltyTest(TestCase):
         start = rng.normal(size=(4, outputs))
         regularizer = penalty(
             *arguments,
-            loss=loss,
-            noise_precision=None if loss == "nll" else precision,
-            num_outputs=outputs,
+            likelihood=structured.likelihood_of(loss, precision, outputs),
         )
         std = structured.prior_std(
             regularizer, regularizer.scales(start), outputs
@@ -164,15 +163,14 @@ class KerasContractTest(TestCase):
             *arguments,
             sigma0=0.5,
             epsilon=1e-3,
-            loss="mse",
-            noise_precision=2.0,
-            num_outputs=3,
+            likelihood=GaussianLikelihood(2.0, num_outputs=3),
         )
         self.run_class_serialization_test(regularizer)
         again = keras.regularizers.deserialize(
             keras.regularizers.serialize(regularizer)
         )
         self.assertIsInstance(again, penalty)
+        self.assertEqual(again.likelihood, regularizer.likelihood)
         self.assertEqual(again.row_prior, regularizer.row_prior)
         self.assertEqual(again.matrix_prior, regularizer.matrix_prior)
         matrix = structured.kernel(4, 3)
@@ -226,9 +224,8 @@ class ErrorTest(TestCase):
             ("sigma0", float("nan")),
             ("epsilon", 0.0),
             ("epsilon", 1e-13),
-            ("loss", "mae"),
-            ("noise_precision", 1.0),
-            ("num_outputs", 0),
+            ("likelihood", "mae"),
+            ("likelihood", 1.0),
         ),
     )
     def test_wrong_arguments(self, penalty, wrong):
@@ -249,9 +246,22 @@ class ErrorTest(TestCase):
     def test_unknown_prior(self, penalty, priors, name):
         with self.assertRaisesRegex(
             BayesdropError,
-            f"argument `{name}`. Expected a `ScalePrior`.*Received: {name}=",
+            f"argument `{name}`. Expected .* a `ScalePrior`.*Received: {name}=",
         ):
             penalty(*priors, 40)
+
+    @parameterized.product(
+        penalty=(ARD, ADD, ARDADD),
+        name=("loss", "noise_precision", "num_outputs"),
+    )
+    def test_old_spelling(self, penalty, name):
+        priors = ["half_cauchy"] * (2 if penalty is ARDADD else 1)
+        with self.assertRaisesRegex(
+            BayesdropError, f"`{name}` .*Expected likelihood=.*: {name}=2"
+        ):
+            penalty(*priors, 40, **{name: 2})
+        with self.assertRaisesRegex(TypeError, penalty.__name__ + ".*'scale'"):
+            penalty(*priors, 40, scale=1.0)
 
     @parameterized.parameters(1.0, None, True, "rows")
     def test_wrong_axis(self, axis):

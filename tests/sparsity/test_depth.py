@@ -11,6 +11,7 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import UnbuiltModelError
 from keras_bayesdrop.layers import ADDResidual
 from keras_bayesdrop.layers import BayesianDense
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.regularizers import ADD
 from keras_bayesdrop.regularizers import ARD
 from keras_bayesdrop.regularizers import ARDADD
@@ -200,8 +201,7 @@ def _trained(target):
                     layers.Dense(8, activation="relu", use_bias=False),
                     "half_cauchy",
                     num_train_examples=100,
-                    loss="mse",
-                    noise_precision=100.0,
+                    likelihood=GaussianLikelihood(100.0),
                 )
                 for _ in range(4)
             ),
