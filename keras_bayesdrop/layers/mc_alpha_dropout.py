@@ -9,7 +9,7 @@ import keras
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_noise_shape
 from keras_bayesdrop._core.validate import check_rate
-from keras_bayesdrop.layers.mc_dropout import noise_sizes
+from keras_bayesdrop.layers._dropout.noise import noise_sizes
 
 
 @export("keras_bayesdrop.layers.MCAlphaDropout")

@@ -7,9 +7,9 @@ import keras
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_choice
-from keras_bayesdrop.layers._noise_argument import check_noise
-from keras_bayesdrop.layers._noise_argument import noise_config
-from keras_bayesdrop.layers.mc_dropout import apply_noise
+from keras_bayesdrop.layers._dropout.noise import apply_noise
+from keras_bayesdrop.layers._dropout.noise import check_noise
+from keras_bayesdrop.layers._dropout.noise import noise_config
 from keras_bayesdrop.noise import Multiplicative
 
 DATA_FORMATS = ("channels_first", "channels_last")
