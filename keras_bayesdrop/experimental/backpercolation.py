@@ -69,6 +69,7 @@ class Backpercolation(keras.layers.Layer):
     def __init__(
         self,
         activation: Any = "sigmoid",
+        *,
         scale: float = 1.0,
         seed: int | None = None,
         **kwargs: Any,

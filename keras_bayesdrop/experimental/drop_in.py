@@ -58,7 +58,7 @@ class DropIn(keras.layers.Layer):
     """
 
     def __init__(
-        self, rate: float, seed: int | None = None, **kwargs: Any
+        self, rate: float, *, seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.rate = check_rate(rate)

@@ -92,6 +92,7 @@ class SpikingDense(WeightNoiseSource, keras.layers.Dense):
     def __init__(
         self,
         units: int,
+        *,
         firing: str = "unit",
         spike_size: float = 1.0,
         seed: int | None = None,

@@ -54,6 +54,7 @@ class MCAlphaDropout(keras.layers.AlphaDropout):
     def __init__(
         self,
         rate: float,
+        *,
         noise_shape: Sequence[int | None] | None = None,
         seed: int | None = None,
         **kwargs: Any,

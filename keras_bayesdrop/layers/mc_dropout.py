@@ -91,6 +91,7 @@ class MCDropout(keras.layers.Dropout):
     def __init__(
         self,
         rate: float | None = None,
+        *,
         noise: str | Multiplicative = "bernoulli",
         noise_shape: Sequence[int | None] | None = None,
         seed: int | None = None,

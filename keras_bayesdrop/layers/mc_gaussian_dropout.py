@@ -45,7 +45,7 @@ class MCGaussianDropout(keras.layers.GaussianDropout):
     """
 
     def __init__(
-        self, rate: float, seed: int | None = None, **kwargs: Any
+        self, rate: float, *, seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(check_rate(rate, below_one=True), seed=seed, **kwargs)
 

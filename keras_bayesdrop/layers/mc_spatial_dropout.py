@@ -92,6 +92,7 @@ class MCSpatialDropout1D(_AlwaysDropsMaps, keras.layers.SpatialDropout1D):
     def __init__(
         self,
         rate: float | None = None,
+        *,
         seed: int | None = None,
         noise: str | Multiplicative = "bernoulli",
         **kwargs: Any,
@@ -137,6 +138,7 @@ class MCSpatialDropout2D(_AlwaysDropsMaps, keras.layers.SpatialDropout2D):
     def __init__(
         self,
         rate: float | None = None,
+        *,
         data_format: str | None = None,
         seed: int | None = None,
         noise: str | Multiplicative = "bernoulli",
@@ -185,6 +187,7 @@ class MCSpatialDropout3D(_AlwaysDropsMaps, keras.layers.SpatialDropout3D):
     def __init__(
         self,
         rate: float | None = None,
+        *,
         data_format: str | None = None,
         seed: int | None = None,
         noise: str | Multiplicative = "bernoulli",
