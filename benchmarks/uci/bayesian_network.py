@@ -28,8 +28,8 @@ def bayesian_network(
         return BayesianDense(
             widths[layer + 1],
             rows,
-            structures[layer],
-            PRIOR,
+            structure=structures[layer],
+            scale_prior=PRIOR,
             estimator="local",
             activation=activation,
         )

@@ -74,6 +74,7 @@ class ConsistencyMonitor(LayerLogger):
     def __init__(
         self,
         x: Any,
+        *,
         every: int = 1,
         num_samples: int = 50,
         max_rows: int = 10,

@@ -55,6 +55,7 @@ class DropoutRateLogger(LayerLogger):
     def __init__(
         self,
         threshold: float = 3.0,
+        *,
         every: int = 1,
         log_dir: str | os.PathLike[str] | None = None,
     ) -> None:

@@ -64,6 +64,7 @@ class KLAnnealing(keras.callbacks.Callback):
         self,
         schedule: str = "linear",
         epochs: int = 10,
+        *,
         start: float = 0.0,
         cycles: int = 4,
         ramp: float = 0.5,

@@ -46,7 +46,7 @@ class RelevanceLogger(LayerLogger):
     """
 
     def __init__(
-        self, every: int = 1, log_dir: str | os.PathLike[str] | None = None
+        self, every: int = 1, *, log_dir: str | os.PathLike[str] | None = None
     ) -> None:
         super().__init__(every, log_dir)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop.layers._uniform import uniform
+from keras_bayesdrop.layers._random import uniform
 
 # Of Keras, by name: their outputs depend on more than one input.
 _NOT_ELEMENTWISE = ("glu", "log_softmax", "softmax", "sparsemax")
@@ -69,6 +69,7 @@ class Backpercolation(keras.layers.Layer):
     def __init__(
         self,
         activation: Any = "sigmoid",
+        *,
         scale: float = 1.0,
         seed: int | None = None,
         **kwargs: Any,

@@ -7,7 +7,7 @@ import keras
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_rate
-from keras_bayesdrop.layers._uniform import uniform
+from keras_bayesdrop.layers._random import uniform
 
 
 @export("keras_bayesdrop.experimental.DropIn")
@@ -58,7 +58,7 @@ class DropIn(keras.layers.Layer):
     """
 
     def __init__(
-        self, rate: float, seed: int | None = None, **kwargs: Any
+        self, rate: float, *, seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.rate = check_rate(rate)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive
-from keras_bayesdrop.layers._uniform import uniform
+from keras_bayesdrop.layers._random import uniform
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.noise import WeightNoiseSource
@@ -92,6 +92,7 @@ class SpikingDense(WeightNoiseSource, keras.layers.Dense):
     def __init__(
         self,
         units: int,
+        *,
         firing: str = "unit",
         spike_size: float = 1.0,
         seed: int | None = None,

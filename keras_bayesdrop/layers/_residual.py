@@ -41,36 +41,36 @@ def check_projection(projection: Any) -> Any:
 
 
 def shortcut_layer(
-    projection: Any, given: Any, made: Any, policy: Any, name: str
+    projection: Any, inputs: Any, outputs: Any, *, policy: Any, name: str
 ) -> keras.layers.Layer | None:
     """Returns the layer of the shortcut, if it needs one.
 
     Args:
         projection: `None`, one of `PROJECTIONS`, or a layer.
-        given: Symbolic tensor that the block takes.
-        made: Symbolic tensor that the block makes of it.
+        inputs: Symbolic tensor that the block takes.
+        outputs: Symbolic tensor that the block returns.
         policy: Dtype policy of a new layer.
         name: Name of the residual layer, for an error.
 
     Returns:
-        A layer that was called with `given`; `None` for the input itself.
+        A layer that was called with `inputs`; `None` for the input itself.
     """
     shortcut = projection
-    if projection == "auto" and _alike(given.shape, made.shape):
+    if projection == "auto" and _alike(inputs.shape, outputs.shape):
         shortcut = None
     elif isinstance(projection, str):
         shortcut = keras.layers.Dense(
-            made.shape[-1], use_bias=False, name=PROJECTION, dtype=policy
+            outputs.shape[-1], use_bias=False, name=PROJECTION, dtype=policy
         )
-    beside = given if shortcut is None else shortcut(given)
-    if not _alike(beside.shape, made.shape):
+    beside = inputs if shortcut is None else shortcut(inputs)
+    if not _alike(beside.shape, outputs.shape):
         whose = "its input" if shortcut is None else "its projection"
         raise BayesdropError(
             f"The block of layer `{name}` changes the shape, so {whose} "
             f"cannot be added. Expected an output of shape {beside.shape}; or "
             "projection='auto' if only the last axis differs, else a layer "
             "that makes the shape of the block of its input. Received: an "
-            f"output of shape {made.shape}, projection={projection!r}"
+            f"output of shape {outputs.shape}, projection={projection!r}"
         )
     return shortcut
 

@@ -8,20 +8,25 @@ import keras
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import invalid
+from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import _residual
-from keras_bayesdrop.layers._block_scale import BlockScale
-from keras_bayesdrop.layers._noise_argument import noise_config
-from keras_bayesdrop.layers._scale_noise import ScaleNoise
+from keras_bayesdrop.layers._dropout.noise import noise_config
+from keras_bayesdrop.layers._dropout.scale_noise import ScaleNoise
+from keras_bayesdrop.layers._gaussian.block_prior import BlockPrior
+from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.layers.sources import ResidualSource
+from keras_bayesdrop.layers.sources import ScaleSource
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 from keras_bayesdrop.noise import Multiplicative
+from keras_bayesdrop.priors import GroupScales
+from keras_bayesdrop.priors import ScalePrior
 
 MODES = ("em", "noise")
 NOISE_PLACES = ("branch", "input")
 
 
 @export("keras_bayesdrop.layers.ADDResidual")
-class ADDResidual(BlockScale, keras.layers.Layer, ResidualSource):
+class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
     """Layers beside a shortcut, with a scale `tau` of their weights.
 
     A prior under which all weights of a block shrink together finds out how
@@ -138,6 +143,7 @@ class ADDResidual(BlockScale, keras.layers.Layer, ResidualSource):
         block: Any,
         scale_prior: Any = None,
         num_train_examples: int | None = None,
+        *,
         mode: str = "em",
         projection: Any = None,
         sigma0: float = 1.0,
@@ -163,24 +169,33 @@ class ADDResidual(BlockScale, keras.layers.Layer, ResidualSource):
             self.noise = ScaleNoise(
                 rate,
                 "bernoulli" if noise is None else noise,
-                seed,
+                seed=seed,
                 name=_residual.NOISE,
                 dtype=self.dtype_policy,
             )
         for name, value in unused.items():
             if value is not None:
                 raise invalid(name, value, f"`None` with mode={mode!r}")
-        self._init_scale(
-            scale_prior,
-            num_train_examples,
-            sigma0,
-            epsilon,
-            scales,
-            likelihood,
-        )
-        given = _residual.check_projection(projection)
-        self.projection = given if isinstance(given, str) else None
-        self.shortcut = None if isinstance(given, str) else given
+        self.prior = BlockPrior(scale_prior, sigma0, epsilon, scales)
+        self.kl_penalty = self.kl_weight = None
+        if scale_prior is not None:
+            self.kl_penalty = KLPenalty(
+                self,
+                self.kl_divergence,
+                num_train_examples,
+                likelihood,
+            )
+            self.kl_weight = self.kl_penalty.weight
+        else:
+            _check_defaults(
+                num_train_examples=(num_train_examples, None),
+                scales=(scales, "inline"),
+                likelihood=(likelihood, "nll"),
+            )
+        shortcut = _residual.check_projection(projection)
+        named = isinstance(shortcut, str)
+        self.projection = shortcut if named else None
+        self.shortcut = None if named else shortcut
         self.add = keras.layers.Add(name=_residual.ADD, dtype=self.dtype_policy)
         rows = (*self.block, *filter(None, [self.shortcut]))
         self.supports_masking = all(layer.supports_masking for layer in rows)
@@ -189,22 +204,22 @@ class ADDResidual(BlockScale, keras.layers.Layer, ResidualSource):
         """Makes the variables of all layers, and of the scale."""
         _, branch, _ = self.residual_layers()
         # Called with symbols, as `keras.Sequential` builds its layers.
-        given = keras.KerasTensor(
+        inputs = keras.KerasTensor(
             (None, *input_shape[1:]), dtype=self.compute_dtype
         )
-        made = given
+        outputs = inputs
         for layer in branch:
-            made = layer(made)
+            outputs = layer(outputs)
         self.shortcut = _residual.shortcut_layer(
             self.projection or self.shortcut,
-            given,
-            made,
-            self.dtype_policy,
-            self.name,
+            inputs,
+            outputs,
+            policy=self.dtype_policy,
+            name=self.name,
         )
-        self.add.build([made.shape, made.shape])
+        self.add.build([outputs.shape, outputs.shape])
         if self.mode == "em":
-            self._build_scale()
+            self.prior.build(self)
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
@@ -229,18 +244,63 @@ class ADDResidual(BlockScale, keras.layers.Layer, ResidualSource):
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Returns the shape of the output of the block."""
-        made = keras.KerasTensor(input_shape, dtype=self.compute_dtype)
+        outputs = keras.KerasTensor(input_shape, dtype=self.compute_dtype)
         for layer in self.block:
-            made = layer.compute_output_spec(made)
-        return made.shape
+            outputs = layer.compute_output_spec(outputs)
+        return outputs.shape
+
+    @property
+    def matrix_prior(self) -> ScalePrior | None:
+        """The prior of the scale, or `None`."""
+        return self.prior.scale_prior
+
+    @property
+    def scales_in_variables(self) -> bool:
+        """Whether the layer holds its scale in a variable."""
+        return self.prior.in_variables
+
+    def learned_scales(self) -> GroupScales:
+        """Returns the scale that the prior has now.
+
+        Returns:
+            A named tuple with the scale `tau` as `matrix`, a NumPy scalar in
+            units of `sigma0`, or `None` if there is no `scale_prior`; and
+            `None` as `rows`.
+        """
+        if self.matrix_prior is None:
+            return GroupScales(None, None)
+        scale = keras.ops.sqrt(self.prior.variance(self.block))
+        return GroupScales(None, keras.ops.convert_to_numpy(scale))
+
+    def update_scales(self) -> None:
+        """Assigns the best scale for the weights: the M-step.
+
+        Raises:
+            BayesdropError: If the layer holds no scale in a variable.
+        """
+        if self.matrix_prior is None or not self.scales_in_variables:
+            raise BayesdropError(
+                f"Layer `{self.name}` ({type(self).__name__}) has no scale to "
+                "update. Expected a `scale_prior`, and scales='variable'. "
+                f"Received: scales={self.prior.scales!r}"
+            )
+        self.prior.update_scale(self.block)
+
+    def kl_divergence(self) -> Any:
+        """Returns minus the log-density of the weights in nats, a scalar.
+
+        Up to a constant, that is the KL of weights without a posterior.
+        """
+        return self.prior.block_nats(self.block)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         serialize = keras.saving.serialize_keras_object
-        noise = self.noise
+        noise, penalty = self.noise, self.kl_penalty
         return {
             **super().get_config(),
-            **self._scale_config(),
+            **({} if penalty is None else penalty.get_config()),
+            **self.prior.get_config(),
             "block": [serialize(layer) for layer in self.block],
             "mode": self.mode,
             "projection": self.projection or serialize(self.shortcut),
@@ -266,3 +326,10 @@ class ADDResidual(BlockScale, keras.layers.Layer, ResidualSource):
             projection = revive(projection)
         block = [revive(each) for each in config["block"]]
         return cls(**{**config, "block": block, "projection": projection})
+
+
+def _check_defaults(**arguments: tuple[Any, Any]) -> None:
+    """Raises if an argument that needs a prior is not at its default."""
+    for name, (value, default) in arguments.items():
+        if value != default:
+            raise invalid(name, value, f"{default!r} without `scale_prior`")

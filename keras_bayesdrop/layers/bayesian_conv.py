@@ -6,13 +6,15 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop.layers._bayesian import BayesianKernel
-from keras_bayesdrop.layers._conv_kernel import ConvKernel
+from keras_bayesdrop.layers._gaussian.estimators import get_estimator
+from keras_bayesdrop.layers._gaussian.layer import StructuredLayer
+from keras_bayesdrop.layers._gaussian.structured_prior import StructuredPrior
+from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
 @export("keras_bayesdrop.layers.BayesianConv2D")
-class BayesianConv2D(BayesianKernel, ConvKernel, keras.layers.Conv2D):
+class BayesianConv2D(StructuredLayer, keras.layers.Conv2D):
     """A `Conv2D` layer with Gaussian weights, whose prior learns its scales.
 
         y = activation(conv(x, w) + bias)
@@ -64,11 +66,14 @@ class BayesianConv2D(BayesianKernel, ConvKernel, keras.layers.Conv2D):
         - [Wen et al., 2018](https://arxiv.org/abs/1803.04386), flipout.
     """
 
+    plain_class = keras.layers.Conv2D
+
     def __init__(
         self,
         filters: int,
         kernel_size: Any,
         num_train_examples: int,
+        *,
         structure: str | None = "ard",
         scale_prior: Any = None,
         sigma0: float = 1.0,
@@ -81,19 +86,15 @@ class BayesianConv2D(BayesianKernel, ConvKernel, keras.layers.Conv2D):
     ) -> None:
         refuse_old_keywords(kwargs)
         super().__init__(filters, kernel_size, **kwargs)
-        self._init_kl(num_train_examples, likelihood)
-        self._init_bayesian(
-            structure,
-            scale_prior,
-            sigma0,
-            estimator,
-            scales,
-            noise_initializer,
-            seed,
-        )
-
-    def plain_layer(self) -> keras.layers.Layer:
-        """Returns the `Conv2D` layer without noise, not built."""
-        return keras.layers.Conv2D.from_config(
-            keras.layers.Conv2D.get_config(self)
+        self._compose(
+            penalty=KLPenalty(
+                self,
+                self.penalty_nats,
+                num_train_examples,
+                likelihood,
+            ),
+            noise=self._structured_noise(noise_initializer),
+            prior=StructuredPrior(structure, scale_prior, sigma0, scales),
+            estimator=get_estimator(estimator),
+            seed=seed,
         )

@@ -6,13 +6,15 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop.layers._bayesian import BayesianKernel
-from keras_bayesdrop.layers._dense_kernel import DenseKernel
+from keras_bayesdrop.layers._gaussian.estimators import get_estimator
+from keras_bayesdrop.layers._gaussian.layer import StructuredLayer
+from keras_bayesdrop.layers._gaussian.structured_prior import StructuredPrior
+from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
 @export("keras_bayesdrop.layers.BayesianDense")
-class BayesianDense(BayesianKernel, DenseKernel, keras.layers.Dense):
+class BayesianDense(StructuredLayer, keras.layers.Dense):
     """A `Dense` layer with Gaussian weights, whose prior learns its scales.
 
         y = activation(x @ w + bias)
@@ -114,10 +116,13 @@ class BayesianDense(BayesianKernel, DenseKernel, keras.layers.Dense):
           reparametrisation.
     """
 
+    plain_class = keras.layers.Dense
+
     def __init__(
         self,
         units: int,
         num_train_examples: int,
+        *,
         structure: str | None = "ard",
         scale_prior: Any = None,
         sigma0: float = 1.0,
@@ -130,13 +135,15 @@ class BayesianDense(BayesianKernel, DenseKernel, keras.layers.Dense):
     ) -> None:
         refuse_old_keywords(kwargs)
         super().__init__(units, **kwargs)
-        self._init_kl(num_train_examples, likelihood)
-        self._init_bayesian(
-            structure,
-            scale_prior,
-            sigma0,
-            estimator,
-            scales,
-            noise_initializer,
-            seed,
+        self._compose(
+            penalty=KLPenalty(
+                self,
+                self.penalty_nats,
+                num_train_examples,
+                likelihood,
+            ),
+            noise=self._structured_noise(noise_initializer),
+            prior=StructuredPrior(structure, scale_prior, sigma0, scales),
+            estimator=get_estimator(estimator),
+            seed=seed,
         )

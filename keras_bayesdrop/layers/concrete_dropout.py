@@ -10,9 +10,9 @@ from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop.layers import _dropped_kernel
-from keras_bayesdrop.layers._concrete_noise import ConcreteNoise
-from keras_bayesdrop.layers._kl_weight import KLLayer
+from keras_bayesdrop.layers._dropout import dropped_kernel
+from keras_bayesdrop.layers._dropout.concrete_noise import ConcreteNoise
+from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 from keras_bayesdrop.noise import NoiseThenLayer
 
@@ -20,7 +20,7 @@ SAMPLINGS = ("bernoulli", "concrete")
 
 
 @export("keras_bayesdrop.layers.ConcreteDropout")
-class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
+class ConcreteDropout(keras.layers.Wrapper, NoiseThenLayer):
     """Dropout before a layer, with a rate that is learned with the weights.
 
     In training the mask is a smooth function of the rate, so that the rate has
@@ -115,6 +115,7 @@ class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
         self,
         layer: Any,
         num_train_examples: int,
+        *,
         length_scale: float = 1e-4,
         init_rate: float = 0.1,
         temperature: float = 0.1,
@@ -124,17 +125,23 @@ class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
         **kwargs: Any,
     ) -> None:
         refuse_old_keywords(kwargs)
-        super().__init__(_dropped_kernel.check_inner_layer(layer), **kwargs)
-        self._init_kl(num_train_examples, likelihood)
+        super().__init__(dropped_kernel.check_inner_layer(layer), **kwargs)
+        self.kl_penalty = KLPenalty(
+            self,
+            self.kl_divergence,
+            num_train_examples,
+            likelihood,
+        )
+        self.kl_weight = self.kl_penalty.weight
         self.length_scale = check_positive(length_scale, "length_scale")
         self.seed = seed
         self.supports_masking = layer.supports_masking
         self.noise = ConcreteNoise(
             _check_open_rate(init_rate),
-            check_positive(temperature, "temperature"),
-            check_choice(sampling, "sampling", SAMPLINGS),
-            _dropped_kernel.noise_shape(layer),
-            regularizer=self._kl_penalty,
+            temperature=check_positive(temperature, "temperature"),
+            sampling=check_choice(sampling, "sampling", SAMPLINGS),
+            noise_shape=dropped_kernel.noise_shape(layer),
+            regularizer=self.kl_penalty,
             seed=seed,
             name="noise",
             dtype=self.dtype_policy,
@@ -144,7 +151,7 @@ class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
         """Makes the variables of the layer, and those of the noise."""
         super().build(input_shape)
         self.noise.build(input_shape)
-        self._num_units = _dropped_kernel.count_units(self.layer, input_shape)
+        self._num_units = dropped_kernel.count_units(self.layer, input_shape)
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
@@ -168,7 +175,7 @@ class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
         entropy = rate * keras.ops.softplus(-logit) + (
             1.0 - rate
         ) * keras.ops.softplus(logit)
-        kernel = _dropped_kernel.dropped_kernel(self.layer)
+        kernel = dropped_kernel.dropped_kernel(self.layer)
         squares = _sum_of_squares(keras.ops.cast(kernel, logit.dtype))
         weight_decay = 0.5 * self.length_scale**2 * (1.0 + keras.ops.exp(logit))
         return weight_decay * squares - self._num_units * entropy
@@ -181,7 +188,7 @@ class ConcreteDropout(KLLayer, keras.layers.Wrapper, NoiseThenLayer):
         """Returns the constructor's arguments."""
         return {
             **super().get_config(),
-            **self._kl_config(),
+            **self.kl_penalty.get_config(),
             "length_scale": self.length_scale,
             "init_rate": self.noise.init_rate,
             "temperature": self.noise.temperature,

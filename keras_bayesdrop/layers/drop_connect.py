@@ -4,20 +4,14 @@
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop.layers._dropped_weights import NoisyKernel
-from keras_bayesdrop.layers._noise_argument import draw_factor
-from keras_bayesdrop.noise import Gaussian
+from keras_bayesdrop.layers._dropout.noisy_weights import NoisyWeightsLayer
 from keras_bayesdrop.noise import Multiplicative
-
-# Least variance of an output: the gradient of its root must be finite.
-_VARIANCE_FLOOR = 1e-20
 
 
 @export("keras_bayesdrop.layers.DropConnectDense")
-class DropConnectDense(NoisyKernel, keras.layers.Dense):
+class DropConnectDense(NoisyWeightsLayer, keras.layers.Dense):
     """A dense layer whose weights are dropped, each by itself.
 
         y = activation(x (W * M) + b)
@@ -74,51 +68,17 @@ class DropConnectDense(NoisyKernel, keras.layers.Dense):
         self,
         units: int,
         rate: float | None = None,
+        *,
         noise: str | Multiplicative = "bernoulli",
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(units, **kwargs)
-        self._init_noise(rate, noise, seed)
-
-    def _linear(self, x: Any, kernel: Any) -> Any:
-        return keras.ops.matmul(x, kernel)
-
-    def _bias_shape(self) -> tuple[int, ...]:
-        return (self.units,)
-
-    def _call_noisy(self, inputs: Any, noise: Multiplicative) -> Any:
-        if not _outputs_are_normal(noise, inputs):
-            return super()._call_noisy(inputs, noise)
-        sizes = (keras.ops.shape(inputs)[0], self.units)
-        factor = draw_factor(noise, sizes, self.seed_generator, self._wide)
-        return self._call_normal(inputs, factor)
-
-    def row_units(self, x: tf.Tensor) -> int | None:
-        """Returns the number of outputs, if they can be drawn themselves."""
-        normal = _outputs_are_normal(self.noise_family, x)
-        return int(self.units) if normal else None
-
-    def call_rows(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-        """Draws the outputs of every row and sample."""
-        factor = self.noise_family.factor_from_words(words)
-        x = keras.ops.cast(x, self.compute_dtype)
-        return self._call_normal(x, tf.cast(factor, self._wide))
-
-    def _call_normal(self, x: Any, factor: Any) -> Any:
-        """Draws outputs; `factor` is one plus noise for each of them."""
-        kernel = keras.ops.cast(self.kernel, self.compute_dtype)
-        mean = keras.ops.cast(keras.ops.matmul(x, kernel), self._wide)
-        squares = keras.ops.square(keras.ops.cast(x, self._wide))
-        kernel = keras.ops.square(keras.ops.cast(kernel, self._wide))
-        variance = keras.ops.matmul(squares, kernel)
-        root = keras.ops.sqrt(keras.ops.maximum(variance, _VARIANCE_FLOOR))
-        outputs = mean + root * (factor - 1.0)
-        return self._finish(keras.ops.cast(outputs, self.compute_dtype))
+        self._set_noise(rate, noise, seed)
 
 
 @export("keras_bayesdrop.layers.DropConnectConv2D")
-class DropConnectConv2D(NoisyKernel, keras.layers.Conv2D):
+class DropConnectConv2D(NoisyWeightsLayer, keras.layers.Conv2D):
     """A convolution whose weights are dropped, each by itself.
 
         y = activation(conv(x, W * M) + b)
@@ -159,22 +119,10 @@ class DropConnectConv2D(NoisyKernel, keras.layers.Conv2D):
         filters: int,
         kernel_size: int | tuple[int, int],
         rate: float | None = None,
+        *,
         noise: str | Multiplicative = "bernoulli",
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(filters, kernel_size, **kwargs)
-        self._init_noise(rate, noise, seed)
-
-    def _linear(self, x: Any, kernel: Any) -> Any:
-        return self.convolution_op(x, kernel)
-
-    def _bias_shape(self) -> tuple[int, ...]:
-        if self.data_format == "channels_last":
-            return (1, 1, 1, self.filters)
-        return (1, self.filters, 1, 1)
-
-
-def _outputs_are_normal(noise: Multiplicative, x: Any) -> bool:
-    """Whether the outputs of an example are independent and Gaussian."""
-    return isinstance(noise, Gaussian) and noise.active and len(x.shape) == 2
+        self._set_noise(rate, noise, seed)

@@ -100,6 +100,7 @@ class MarginalizedDropoutDense(keras.layers.Layer, NoiseThenLayer):
         self,
         units: int,
         rate: float,
+        *,
         loss: str = "mse",
         hold_curvature: bool = True,
         seed: int | None = None,

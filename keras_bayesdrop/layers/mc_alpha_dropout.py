@@ -9,7 +9,7 @@ import keras
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_noise_shape
 from keras_bayesdrop._core.validate import check_rate
-from keras_bayesdrop.layers.mc_dropout import noise_sizes
+from keras_bayesdrop.layers._dropout.noise import noise_sizes
 
 
 @export("keras_bayesdrop.layers.MCAlphaDropout")
@@ -54,6 +54,7 @@ class MCAlphaDropout(keras.layers.AlphaDropout):
     def __init__(
         self,
         rate: float,
+        *,
         noise_shape: Sequence[int | None] | None = None,
         seed: int | None = None,
         **kwargs: Any,

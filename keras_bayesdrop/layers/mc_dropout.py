@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dropout that is also on at prediction, with noise of any family."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +8,10 @@ import keras
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_noise_shape
-from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.layers._noise_argument import check_noise
-from keras_bayesdrop.layers._noise_argument import draw_factor
-from keras_bayesdrop.layers._noise_argument import noise_config
+from keras_bayesdrop.layers._dropout.noise import apply_noise
+from keras_bayesdrop.layers._dropout.noise import check_noise
+from keras_bayesdrop.layers._dropout.noise import noise_config
+from keras_bayesdrop.layers._dropout.noise import noise_sizes
 from keras_bayesdrop.noise import Multiplicative
 
 
@@ -92,6 +91,7 @@ class MCDropout(keras.layers.Dropout):
     def __init__(
         self,
         rate: float | None = None,
+        *,
         noise: str | Multiplicative = "bernoulli",
         noise_shape: Sequence[int | None] | None = None,
         seed: int | None = None,
@@ -124,115 +124,3 @@ class MCDropout(keras.layers.Dropout):
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         return {**super().get_config(), "noise": noise_config(self.noise)}
-
-
-def noise_sizes(
-    inputs: Any, noise_shape: tuple[int | None, ...] | None
-) -> tuple[Any, ...]:
-    """Returns the shape of the noise for `inputs`.
-
-    Args:
-        inputs: Tensor to which the noise is applied.
-        noise_shape: A size or `None` for each axis of `inputs`; `None` for
-            the shape of the inputs themselves.
-
-    Returns:
-        A tuple of ints, and of scalar tensors for sizes not known yet.
-    """
-    sizes: tuple[Any, ...] = keras.ops.shape(inputs)
-    if noise_shape is None:
-        return sizes
-    fits = len(noise_shape) == len(sizes) and all(
-        wanted in (None, 1, known) or known is None
-        for wanted, known in zip(noise_shape, inputs.shape, strict=True)
-    )
-    if not fits:
-        raise BayesdropError(
-            "Argument `noise_shape` does not fit the inputs. Expected, for "
-            "each axis of the inputs, 1, `None` or the size of that axis. "
-            f"Received: noise_shape={noise_shape}, "
-            f"inputs.shape={tuple(inputs.shape)}"
-        )
-    return tuple(
-        size if wanted is None else wanted
-        for wanted, size in zip(noise_shape, sizes, strict=True)
-    )
-
-
-def apply_noise(
-    inputs: Any,
-    rate: Any,
-    noise: str | Multiplicative,
-    sizes: Sequence[Any],
-    seed: Any,
-    dtype: str,
-) -> Any:
-    """Applies fresh noise to `inputs`, in float32 or better.
-
-    Args:
-        inputs: Tensor.
-        rate: Above zero, or `None` if the noise has none.
-        noise: `"bernoulli"`, `"gaussian"`, or noise of another family.
-        sizes: Shape of the noise, which broadcasts against `inputs`.
-        seed: The `keras.random.SeedGenerator` to draw from.
-        dtype: Dtype of the result.
-
-    Returns:
-        A tensor in the shape of `inputs`.
-    """
-    if isinstance(noise, str):
-        apply = drop if noise == "bernoulli" else perturb
-        return apply(inputs, rate, sizes, seed, dtype)
-    wide = keras.backend.result_type(dtype, "float32")
-    factor = draw_factor(noise, sizes, seed, wide)
-    return keras.ops.cast(keras.ops.cast(inputs, wide) * factor, dtype)
-
-
-def drop(
-    inputs: Any, rate: float, sizes: Sequence[Any], seed: Any, dtype: str
-) -> Any:
-    """Zeroes units with probability `rate` and rescales those it keeps.
-
-    Args:
-        inputs: Tensor.
-        rate: Probability of dropping, above zero.
-        sizes: Shape of the mask, which broadcasts against `inputs`.
-        seed: The `keras.random.SeedGenerator` to draw from.
-        dtype: Dtype of the result.
-
-    Returns:
-        A tensor in the shape of `inputs`.
-    """
-    if rate == 1:
-        return keras.ops.zeros_like(inputs, dtype=dtype)
-    wide = keras.backend.result_type(dtype, "float32")
-    keep = keras.random.uniform(sizes, dtype=wide, seed=seed) >= rate
-    scaled = keras.ops.cast(inputs, wide) * (1.0 / (1.0 - rate))
-    # Not a product with the mask: a dropped infinity is zero, not NaN.
-    return keras.ops.cast(keras.ops.where(keep, scaled, 0.0), dtype)
-
-
-def perturb(
-    inputs: Any, rate: float, sizes: Sequence[Any], seed: Any, dtype: str
-) -> Any:
-    """Multiplies `inputs` by Gaussian noise N(1, rate / (1 - rate)).
-
-    Args:
-        inputs: Tensor.
-        rate: Rate of the dropout with the same variance, below one.
-        sizes: Shape of the noise, which broadcasts against `inputs`.
-        seed: The `keras.random.SeedGenerator` to draw from.
-        dtype: Dtype of the result.
-
-    Returns:
-        A tensor in the shape of `inputs`.
-    """
-    wide = keras.backend.result_type(dtype, "float32")
-    noise = keras.random.normal(
-        sizes,
-        mean=1.0,
-        stddev=math.sqrt(rate / (1.0 - rate)),
-        dtype=wide,
-        seed=seed,
-    )
-    return keras.ops.cast(keras.ops.cast(inputs, wide) * noise, dtype)

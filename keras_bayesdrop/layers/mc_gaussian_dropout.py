@@ -7,8 +7,8 @@ import keras
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_rate
-from keras_bayesdrop.layers.mc_dropout import noise_sizes
-from keras_bayesdrop.layers.mc_dropout import perturb
+from keras_bayesdrop.layers._dropout.noise import noise_sizes
+from keras_bayesdrop.layers._dropout.noise import perturb
 
 
 @export("keras_bayesdrop.layers.MCGaussianDropout")
@@ -45,7 +45,7 @@ class MCGaussianDropout(keras.layers.GaussianDropout):
     """
 
     def __init__(
-        self, rate: float, seed: int | None = None, **kwargs: Any
+        self, rate: float, *, seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(check_rate(rate, below_one=True), seed=seed, **kwargs)
 

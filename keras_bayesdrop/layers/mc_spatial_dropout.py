@@ -7,9 +7,9 @@ import keras
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_choice
-from keras_bayesdrop.layers._noise_argument import check_noise
-from keras_bayesdrop.layers._noise_argument import noise_config
-from keras_bayesdrop.layers.mc_dropout import apply_noise
+from keras_bayesdrop.layers._dropout.noise import apply_noise
+from keras_bayesdrop.layers._dropout.noise import check_noise
+from keras_bayesdrop.layers._dropout.noise import noise_config
 from keras_bayesdrop.noise import Multiplicative
 
 DATA_FORMATS = ("channels_first", "channels_last")
@@ -92,6 +92,7 @@ class MCSpatialDropout1D(_AlwaysDropsMaps, keras.layers.SpatialDropout1D):
     def __init__(
         self,
         rate: float | None = None,
+        *,
         seed: int | None = None,
         noise: str | Multiplicative = "bernoulli",
         **kwargs: Any,
@@ -137,6 +138,7 @@ class MCSpatialDropout2D(_AlwaysDropsMaps, keras.layers.SpatialDropout2D):
     def __init__(
         self,
         rate: float | None = None,
+        *,
         data_format: str | None = None,
         seed: int | None = None,
         noise: str | Multiplicative = "bernoulli",
@@ -185,6 +187,7 @@ class MCSpatialDropout3D(_AlwaysDropsMaps, keras.layers.SpatialDropout3D):
     def __init__(
         self,
         rate: float | None = None,
+        *,
         data_format: str | None = None,
         seed: int | None = None,
         noise: str | Multiplicative = "bernoulli",

@@ -7,19 +7,26 @@ import keras
 
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop.layers._conv_kernel import ConvKernel
-from keras_bayesdrop.layers._variational import VariationalKernel
+from keras_bayesdrop.layers._gaussian.estimators import estimator_for
+from keras_bayesdrop.layers._gaussian.kernel_noise import KernelNoise
+from keras_bayesdrop.layers._gaussian.layer import VariationalLayer
+from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
+from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
-class _VariationalConv(VariationalKernel, ConvKernel):
-    """What the convolutions share; a mixin of those of Keras."""
+class _VariationalConv(VariationalLayer):
+    """The constructor of both convolutions, before one of Keras."""
+
+    # Of the layer of Keras.
+    groups: int
 
     def __init__(
         self,
         filters: int,
         kernel_size: Any,
         num_train_examples: int,
+        *,
         parametrization: str = "additive",
         prior: Any = "log_uniform",
         kl: str | None = None,
@@ -33,16 +40,17 @@ class _VariationalConv(VariationalKernel, ConvKernel):
     ) -> None:
         refuse_old_keywords(kwargs)
         super().__init__(filters, kernel_size, **kwargs)  # type: ignore[call-arg]
-        self._init_kl(num_train_examples, likelihood)
-        self._init_posterior(
-            parametrization,
-            prior,
-            kl,
-            alpha,
-            log_alpha_limit,
-            train_threshold,
-            noise_initializer,
-            seed,
+        self._compose(
+            penalty=KLPenalty(
+                self,
+                self.penalty_nats,
+                num_train_examples,
+                likelihood,
+            ),
+            noise=KernelNoise(parametrization, alpha, noise_initializer),
+            prior=WeightwisePrior(prior, kl, log_alpha_limit),
+            estimator=estimator_for(parametrization, train_threshold),
+            seed=seed,
         )
         if parametrization == "correlated" and self.groups > 1:
             raise invalid(
@@ -88,11 +96,7 @@ class VariationalConv1D(_VariationalConv, keras.layers.Conv1D):
         - [Molchanov et al., 2017](https://arxiv.org/abs/1701.05369).
     """
 
-    def plain_layer(self) -> keras.layers.Layer:
-        """Returns the `Conv1D` layer without noise, not built."""
-        return keras.layers.Conv1D.from_config(
-            keras.layers.Conv1D.get_config(self)
-        )
+    plain_class = keras.layers.Conv1D
 
 
 @export("keras_bayesdrop.layers.VariationalConv2D")
@@ -145,8 +149,4 @@ class VariationalConv2D(_VariationalConv, keras.layers.Conv2D):
         - [Molchanov et al., 2017](https://arxiv.org/abs/1701.05369).
     """
 
-    def plain_layer(self) -> keras.layers.Layer:
-        """Returns the `Conv2D` layer without noise, not built."""
-        return keras.layers.Conv2D.from_config(
-            keras.layers.Conv2D.get_config(self)
-        )
+    plain_class = keras.layers.Conv2D

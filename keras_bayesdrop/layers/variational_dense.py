@@ -6,13 +6,16 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop.layers._dense_kernel import DenseKernel
-from keras_bayesdrop.layers._variational import VariationalKernel
+from keras_bayesdrop.layers._gaussian.estimators import estimator_for
+from keras_bayesdrop.layers._gaussian.kernel_noise import KernelNoise
+from keras_bayesdrop.layers._gaussian.layer import VariationalLayer
+from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
+from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
 @export("keras_bayesdrop.layers.VariationalDense")
-class VariationalDense(VariationalKernel, DenseKernel, keras.layers.Dense):
+class VariationalDense(VariationalLayer, keras.layers.Dense):
     """A `Dense` layer whose weights are Gaussian, with learned variances.
 
         y = activation(x @ w + bias),    w = theta + sigma * e,    e ~ N(0, 1)
@@ -117,10 +120,13 @@ class VariationalDense(VariationalKernel, DenseKernel, keras.layers.Dense):
         - [Hron et al., 2017](https://arxiv.org/abs/1711.02989).
     """
 
+    plain_class = keras.layers.Dense
+
     def __init__(
         self,
         units: int,
         num_train_examples: int,
+        *,
         parametrization: str = "additive",
         prior: Any = "log_uniform",
         kl: str | None = None,
@@ -134,14 +140,15 @@ class VariationalDense(VariationalKernel, DenseKernel, keras.layers.Dense):
     ) -> None:
         refuse_old_keywords(kwargs)
         super().__init__(units, **kwargs)
-        self._init_kl(num_train_examples, likelihood)
-        self._init_posterior(
-            parametrization,
-            prior,
-            kl,
-            alpha,
-            log_alpha_limit,
-            train_threshold,
-            noise_initializer,
-            seed,
+        self._compose(
+            penalty=KLPenalty(
+                self,
+                self.penalty_nats,
+                num_train_examples,
+                likelihood,
+            ),
+            noise=KernelNoise(parametrization, alpha, noise_initializer),
+            prior=WeightwisePrior(prior, kl, log_alpha_limit),
+            estimator=estimator_for(parametrization, train_threshold),
+            seed=seed,
         )

@@ -9,13 +9,11 @@ import keras
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop.layers._kl_weight import KLLayer
-from keras_bayesdrop.layers._log_alpha import check_limit
-from keras_bayesdrop.layers._log_alpha import check_prior
-from keras_bayesdrop.layers._log_alpha import clip
-from keras_bayesdrop.layers._log_alpha import limits_of
-from keras_bayesdrop.layers._log_alpha import sum_kl
-from keras_bayesdrop.layers._normal import draw_normal
+from keras_bayesdrop.layers._gaussian.log_alpha import clip
+from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
+from keras_bayesdrop.layers._kl_penalty import KLPenalty
+from keras_bayesdrop.layers._operations import wide_dtype
+from keras_bayesdrop.layers._random import draw_normal
 from keras_bayesdrop.layers.sources import PlainInside
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 from keras_bayesdrop.noise import LearnedGaussian
@@ -26,7 +24,7 @@ GRANULARITIES = ("layer", "unit")
 
 
 @export("keras_bayesdrop.layers.VariationalDropout")
-class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
+class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
     """Gaussian dropout whose variance is learned.
 
         y = x * s,    s ~ N(1, alpha)
@@ -88,6 +86,7 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
     def __init__(
         self,
         num_train_examples: int,
+        *,
         alpha: str = "layer",
         prior: Any = "log_uniform",
         kl: str | None = None,
@@ -100,13 +99,18 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
     ) -> None:
         refuse_old_keywords(kwargs)
         super().__init__(**kwargs)
-        self._init_kl(num_train_examples, likelihood)
+        self.kl_penalty = KLPenalty(
+            self,
+            self.kl_divergence,
+            num_train_examples,
+            likelihood,
+        )
+        self.kl_weight = self.kl_penalty.weight
         self.alpha = check_choice(alpha, "alpha", GRANULARITIES)
         self.weights_per_unit = check_positive_int(
             weights_per_unit, "weights_per_unit"
         )
-        self.log_alpha_limit = check_limit(log_alpha_limit)
-        self._init_prior(prior, kl)
+        self.factor_prior = WeightwisePrior(prior, kl, log_alpha_limit)
         if noise_initializer is None:
             noise_initializer = keras.initializers.Constant(-3.0)
         self.noise_initializer = keras.initializers.get(noise_initializer)
@@ -114,9 +118,10 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.supports_masking = True
 
-    def _init_prior(self, prior: Any, kl: str | None) -> None:
-        self.prior = check_prior(prior, kl)
-        self._limits = limits_of(self.prior, self.log_alpha_limit)
+    @property
+    def prior(self) -> Any:
+        """The prior of a factor."""
+        return self.factor_prior.prior
 
     def build(self, input_shape: Any) -> None:
         """Makes `log alpha`."""
@@ -125,7 +130,7 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
             name="log_alpha",
             shape=() if self.alpha == "layer" else (self._units,),
             initializer=self.noise_initializer,
-            regularizer=self._kl_penalty,
+            regularizer=self.kl_penalty,
             autocast=False,
         )
         self.built = True
@@ -134,7 +139,7 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
         """Multiplies by the noise in training, and does nothing otherwise."""
         if not training:
             return inputs
-        wide = self._wide
+        wide = wide_dtype(self)
         sizes = keras.ops.shape(inputs)
         noise = draw_normal(sizes, wide, self.seed_generator)
         factor = 1.0 + self.noise_stddev() * noise
@@ -144,11 +149,12 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
     def kl_divergence(self) -> Any:
         """Returns the KL in nats, without `kl_weight`."""
         count = self._units * self.weights_per_unit
-        return sum_kl(self.prior, self.log_alpha(), count)
+        return self.factor_prior.kl_of_factors(self.log_alpha(), count)
 
     def log_alpha(self) -> Any:
         """Returns the logarithm of the variance of the factors."""
-        return clip(keras.ops.cast(self.log_noise, self._wide), self._limits)
+        log_alpha = keras.ops.cast(self.log_noise, wide_dtype(self))
+        return clip(log_alpha, self.factor_prior.limits)
 
     def noise_stddev(self) -> Any:
         """Returns the standard deviation of the factors."""
@@ -170,18 +176,12 @@ class VariationalDropout(KLLayer, keras.layers.Layer, NoiseSource, PlainInside):
         """Returns the constructor's arguments."""
         return {
             **super().get_config(),
-            **self._kl_config(),
+            **self.kl_penalty.get_config(),
+            **self.factor_prior.get_config(),
             "alpha": self.alpha,
-            "prior": keras.saving.serialize_keras_object(self.prior),
             "weights_per_unit": self.weights_per_unit,
-            "log_alpha_limit": self.log_alpha_limit,
             "noise_initializer": keras.initializers.serialize(
                 self.noise_initializer
             ),
             "seed": self.seed,
         }
-
-    @property
-    def _wide(self) -> str:
-        """The compute dtype, or float32 if that is better."""
-        return str(keras.backend.result_type(self.compute_dtype, "float32"))

@@ -14,8 +14,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop.layers._dropped_weights import NoisyKernel
-from keras_bayesdrop.layers._gaussian_kernel import GaussianKernel
+from keras_bayesdrop.layers._dropout.noisy_weights import NoisyWeightsLayer
+from keras_bayesdrop.layers._gaussian.layer import GaussianLayer
 from keras_bayesdrop.moments.moments import Factor
 from keras_bayesdrop.moments.moments import Moments
 from keras_bayesdrop.moments.moments import Outcome
@@ -38,14 +38,14 @@ def perturb_weights(layer: Any, x: Moments, active: bool) -> Outcome | None:
         `None` if the layer is of an unknown kind.
     """
     dtype = x.mean.dtype
-    if isinstance(layer, NoisyKernel):
+    if isinstance(layer, NoisyWeightsLayer):
         kernel = tf.cast(layer.kernel, dtype)
         factor = affine_of(layer.noise_family, dtype)
         mean, spread = factor.factor * kernel, factor.factor_variance
         if active:
             return _apply(layer, x, mean, spread * tf.square(kernel))
         return _apply(layer, x, kernel, None)
-    if not isinstance(layer, GaussianKernel):
+    if not isinstance(layer, GaussianLayer):
         return None
     kernel = layer.mean_kernel()
     if not active:

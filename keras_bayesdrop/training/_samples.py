@@ -14,7 +14,7 @@ from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.survey import find_sites
-from keras_bayesdrop.layers._dropped_weights import NoisyKernel
+from keras_bayesdrop.layers._dropout.noisy_weights import NoisyWeightsLayer
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
@@ -31,7 +31,7 @@ def check_foldable(model: Any) -> None:
         shape = site.noise_shape
         one_draw = shape is not None and shape[0] is not None
         # Noise on weights draws once, unless the outputs are drawn instead.
-        one_draw = one_draw or isinstance(site.layer, NoisyKernel)
+        one_draw = one_draw or isinstance(site.layer, NoisyWeightsLayer)
         if one_draw and site.noise.active:
             raise BayesdropError(
                 f"Noise site `{site.path}` draws once for a whole batch, so "

@@ -13,7 +13,7 @@ import scipy.stats
 import tensorflow as tf
 
 from keras_bayesdrop.layers import MCDropout
-from keras_bayesdrop.layers import _gaussian_kernel
+from keras_bayesdrop.layers._gaussian import estimators
 from keras_bayesdrop.losses import GaussianNLL
 from keras_bayesdrop.training import MonteCarloModel
 from tests.benchmarks.benchmark_scripts import regression
@@ -118,7 +118,7 @@ class TestSameAsKeras:
                 [tf.reshape(n[member], (-1, n.shape[-1])) for n in noise]
             )
             monkeypatch.setattr(
-                _gaussian_kernel, "draw_normal", lambda *_, d=draws: next(d)
+                estimators, "draw_normal", lambda *_, d=draws: next(d)
             )
             theirs, their_gradients = keras_loss(
                 model,

@@ -22,7 +22,9 @@ def make_model():
     inner = keras.Sequential(
         [
             keras.Input((20,)),
-            BayesianDense(4, 8, "ard_add", scales="variable", name="nested"),
+            BayesianDense(
+                4, 8, structure="ard_add", scales="variable", name="nested"
+            ),
         ],
         name="inner",
     )
@@ -30,7 +32,7 @@ def make_model():
     x = keras.layers.Dense(
         4, kernel_regularizer=ADD("half_cauchy", 8), name="map"
     )(inner(inputs))
-    x = BayesianDense(1, 8, None, name="plain")(x)
+    x = BayesianDense(1, 8, structure=None, name="plain")(x)
     model = keras.Model(inputs, x)
     model.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=False)
     return model
@@ -94,7 +96,11 @@ def test_own_event_file(tmp_path):
 
 def test_nothing_to_log():
     model = keras.Sequential(
-        [keras.Input((20,)), BayesianDense(1, 8, None), keras.layers.Dense(1)]
+        [
+            keras.Input((20,)),
+            BayesianDense(1, 8, structure=None),
+            keras.layers.Dense(1),
+        ]
     )
     model.compile("sgd", "mse", jit_compile=False)
     with pytest.raises(
@@ -104,7 +110,9 @@ def test_nothing_to_log():
 
 
 def test_a_model_that_the_first_batch_builds():
-    model = keras.Sequential([BayesianDense(1, 8, "add", name="dense")])
+    model = keras.Sequential(
+        [BayesianDense(1, 8, structure="add", name="dense")]
+    )
     model.compile("sgd", "mse", jit_compile=False)
     history = model.fit(X, Y, verbose=0, callbacks=[RelevanceLogger()]).history
     assert history["dense_matrix_scale"] == [relevance(model)["dense"].matrix]

@@ -31,13 +31,21 @@ def make_model(scales, rate=0.1, **kwargs):
     inner = keras.Sequential(
         [
             keras.Input((3,)),
-            BayesianDense(4, 8, "ard_add", scales=scales, name="nested"),
+            BayesianDense(
+                4, 8, structure="ard_add", scales=scales, name="nested"
+            ),
         ],
         name="inner",
     )
     inputs = keras.Input((3,))
     last = BayesianDense(
-        1, 8, "add", "half_cauchy", scales=scales, seed=1, name="last"
+        1,
+        8,
+        structure="add",
+        scale_prior="half_cauchy",
+        scales=scales,
+        seed=1,
+        name="last",
     )
     model = keras.Model(inputs, last(inner(inputs)))
     optimizer = keras.optimizers.SGD(rate)
@@ -120,7 +128,7 @@ def test_layers_without_variables_are_left_alone():
         [
             keras.Input((3,)),
             BayesianDense(4, 8),
-            BayesianDense(4, 8, None),
+            BayesianDense(4, 8, structure=None),
             BayesianDense(1, 8, scales="variable", name="held"),
         ]
     )

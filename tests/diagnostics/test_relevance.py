@@ -45,9 +45,9 @@ def make_model():
     )
     h = keras.layers.Flatten()(inner(image))
     h = keras.layers.Concatenate()([h, steps])
-    h = BayesianDense(3, 50, None, name="plain")(h)
+    h = BayesianDense(3, 50, structure=None, name="plain")(h)
     h = keras.layers.Dense(2, kernel_regularizer="l2", name="other")(h)
-    outputs = BayesianDense(1, 50, "ard_add", name="last")(h)
+    outputs = BayesianDense(1, 50, structure="ard_add", name="last")(h)
     return keras.Model([tokens, image], outputs, name="net")
 
 
@@ -152,9 +152,16 @@ def test_ard_finds_the_informative_inputs():
         [
             keras.Input((10,)),
             BayesianDense(
-                16, 200, "ard", "half_cauchy", activation="tanh", **units
+                16,
+                200,
+                structure="ard",
+                scale_prior="half_cauchy",
+                activation="tanh",
+                **units,
             ),
-            BayesianDense(1, 200, "add", "half_cauchy", **units),
+            BayesianDense(
+                1, 200, structure="add", scale_prior="half_cauchy", **units
+            ),
         ]
     )
     model.compile(

@@ -47,7 +47,8 @@ def _network(activation, scale):
     keras.utils.set_random_seed(0)
     kernels = [2 * rng.normal(size=s) for s in ((3, 2), (2, 3), (3, 1))]
     activations = [
-        Backpercolation(activation, scale, dtype="float64") for _ in range(2)
+        Backpercolation(activation, scale=scale, dtype="float64")
+        for _ in range(2)
     ]
     return [tf.Variable(k) for k in kernels], activations, rng.normal(size=3)
 
@@ -93,7 +94,9 @@ class BackpercolationTest(TestCase):
         rows = 20_000
         x = np.array([-2.0, -0.5, 0.3, 1.5])
         upstream = np.array([1.0, -2.0, 3.0, 0.5])
-        layer = Backpercolation(activation, scale, seed=5, dtype="float64")
+        layer = Backpercolation(
+            activation, scale=scale, seed=5, dtype="float64"
+        )
 
         @tf.function(jit_compile=True)
         def gradient(x):

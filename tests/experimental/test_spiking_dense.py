@@ -26,7 +26,11 @@ SIZE = 0.7
 
 def _layer(firing, activation=None, size=SIZE):
     layer = SpikingDense(
-        2, firing, size, activation=activation, dtype="float64"
+        2,
+        firing=firing,
+        spike_size=size,
+        activation=activation,
+        dtype="float64",
     )
     layer.build((None, 4))
     layer.set_weights([KERNEL, BIAS])
@@ -102,7 +106,11 @@ class SpikingDenseTest(TestCase):
         # A spike of size r with probability x; or x with probability r.
         for size in (0.1, 0.3, 0.8):
             layer = SpikingDense(
-                1, "unit", size, kernel_initializer="ones", dtype="float64"
+                1,
+                firing="unit",
+                spike_size=size,
+                kernel_initializer="ones",
+                dtype="float64",
             )
             for x in (0.05, 0.2, 0.5, 0.95):
                 fires, chances = all_masks([1 - x])
@@ -130,7 +138,7 @@ class SpikingDenseTest(TestCase):
 
     def test_probabilities_are_clipped(self):
         for firing in FIRINGS:
-            layer = SpikingDense(2, firing, kernel_initializer="ones")
+            layer = SpikingDense(2, firing=firing, kernel_initializer="ones")
             x = np.array([[-3.0, 0.0, 1.0, 7.0]], "float32")
             self.assertAllEqual(layer(x), [[2.0, 2.0]])
             for _ in range(5):
@@ -163,7 +171,7 @@ class SpikingDenseTest(TestCase):
 
     @parameterized.product(firing=FIRINGS, shared=(True, False))
     def test_predictions_with_uncertainty(self, firing, shared):
-        layer = SpikingDense(2, firing, SIZE)
+        layer = SpikingDense(2, firing=firing, spike_size=SIZE)
         model = keras.Sequential([keras.Input((4,)), layer])
         layer.set_weights([KERNEL, BIAS])
         x = np.stack([X, X[::-1]]).astype("float32")

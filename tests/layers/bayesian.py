@@ -39,7 +39,9 @@ def fill(layer, seed=7):
 
 
 def made(structure="ard", scale_prior=None, **kwargs):
-    layer = BayesianDense(OUT, 50, structure, scale_prior, **kwargs)
+    layer = BayesianDense(
+        OUT, 50, structure=structure, scale_prior=scale_prior, **kwargs
+    )
     layer.build((None, IN))
     return fill(layer)
 

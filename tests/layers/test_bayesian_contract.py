@@ -262,7 +262,7 @@ class LossTest(TestCase):
             for size in (1, 4, 12)
         ]
         data = np.mean((model.predict(x, verbose=0) - y) ** 2)
-        expected = data + float(layer._nats()) / 50
+        expected = data + float(layer.penalty_nats()) / 50
         self.assertAllClose(losses, [expected] * 3, rtol=1e-5)
 
     def test_a_layer_called_twice_counts_once(self):
@@ -310,11 +310,14 @@ class ArgumentTest(TestCase):
     def test_scales_without_a_joint_optimum(self):
         pattern = "no joint optimum.*Expected.*Received"
         with self.assertRaisesRegex(BayesdropError, pattern):
-            BayesianDense(4, 50, "ard_add", "log_uniform")
+            BayesianDense(4, 50, structure="ard_add", scale_prior="log_uniform")
         # Here it depends on the number of rows: 2 * rows < 2 * a + 2.
         for rows in (3, 4):
             layer = BayesianDense(
-                4, 50, "ard_add", ("log_uniform", "inverse_gamma")
+                4,
+                50,
+                structure="ard_add",
+                scale_prior=("log_uniform", "inverse_gamma"),
             )
             if rows == 3:
                 layer.build((None, rows))

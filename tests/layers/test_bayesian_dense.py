@@ -9,7 +9,7 @@ import tensorflow_probability as tfp
 from absl.testing import parameterized
 
 from keras_bayesdrop.layers import BayesianDense
-from keras_bayesdrop.layers._signs import draw_signs
+from keras_bayesdrop.layers._random import draw_signs
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.sparsity import prune
 from tests.helpers import TestCase
@@ -254,7 +254,7 @@ class KLTest(TestCase):
         # What moves with the scales cancels, since they are at the optimum
         # of what is differentiated: KL and log-density together.
         layer = made(structure, prior, sigma0=0.6, dtype="float64")
-        assert_slopes(self, layer, layer._nats)
+        assert_slopes(self, layer, layer.penalty_nats)
 
     def test_no_scale_is_zero(self):
         for prior in ("half_cauchy", "log_uniform"):
@@ -288,7 +288,7 @@ class ScalesTest(TestCase):
             self.assertAllClose(held.losses, inline.losses, rtol=1e-6)
 
     def test_spelling_and_defaults(self):
-        layer = BayesianDense(OUT, 50, "ard-add")
+        layer = BayesianDense(OUT, 50, structure="ard-add")
         self.assertEqual(layer.structure, "ard_add")
         names = [
             type(p).__name__ for p in (layer.row_prior, layer.matrix_prior)

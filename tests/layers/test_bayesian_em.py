@@ -53,7 +53,7 @@ def lower_bound(layer, y):
     theta, log_variance = layer.kernel.value, layer.log_noise.value
     squares = tf.reduce_sum((y - X @ theta) ** 2)
     squares += tf.reduce_sum(X**2 @ tf.exp(log_variance))
-    return -0.5 * BETA * squares - layer._nats()
+    return -0.5 * BETA * squares - layer.penalty_nats()
 
 
 def made(structure, prior, scales):

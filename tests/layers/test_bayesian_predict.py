@@ -22,13 +22,13 @@ def network():
     inner = keras.Sequential(
         [
             keras.Input((60,)),
-            BayesianDense(6, 50, "ard_add", activation="tanh"),
-            BayesianDense(4, 50, None, estimator="local"),
+            BayesianDense(6, 50, structure="ard_add", activation="tanh"),
+            BayesianDense(4, 50, structure=None, estimator="local"),
         ],
         name="inner",
     )
     x = keras.Input((6, 5, 2))
-    h = BayesianConv2D(3, 2, 50, "add", activation="tanh")(x)
+    h = BayesianConv2D(3, 2, 50, structure="add", activation="tanh")(x)
     h = inner(keras.layers.Flatten()(h))
     return keras.Model(x, BayesianDense(2, 50, scales="variable")(h))
 

@@ -22,8 +22,8 @@ from keras_bayesdrop._core import op_library
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.layers import ConcreteDropout
-from keras_bayesdrop.layers import _concrete_noise
-from keras_bayesdrop.layers import _dropped_kernel
+from keras_bayesdrop.layers._dropout import concrete_noise
+from keras_bayesdrop.layers._dropout import dropped_kernel
 from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.losses import LikelihoodInNats
 from keras_bayesdrop.regularizers import DropoutL2
@@ -228,7 +228,7 @@ class NoiseTest(TestCase):
     def test_extreme_uniform_numbers_are_harmless(self):
         layer = dense_with(np.ones((3, 1)))
         u = tf.constant([[0.0, 2.0**-23, 1.0 - 2.0**-24]])
-        with mock.patch.object(_concrete_noise, "uniform", lambda *_: u):
+        with mock.patch.object(concrete_noise, "uniform", lambda *_: u):
             with tf.GradientTape() as tape:
                 y = layer.noise(tf.ones((1, 3)), training=True)
             gradient = tape.gradient(y, layer.noise.logit.value)
@@ -262,7 +262,7 @@ class NoiseTest(TestCase):
         layer = ConcreteDropout(inner, 10)
         layer.build((None, 5, 6, 4))
         self.assertEqual(layer.noise.noise_shape, (None, None, 1, 1))
-        self.assertEqual(_dropped_kernel.count_units(inner, (None, 5, 6, 4)), 5)
+        self.assertEqual(dropped_kernel.count_units(inner, (None, 5, 6, 4)), 5)
 
     def test_same_seed_same_training(self):
         x = numbers(4, 7)
@@ -271,7 +271,7 @@ class NoiseTest(TestCase):
             self.assertAllEqual(one(x, training=True), two(x, training=True))
 
     def test_without_xla_the_numbers_are_those_of_keras(self):
-        ours = _concrete_noise.uniform(
+        ours = concrete_noise.uniform(
             (3, 5), "float32", keras.random.SeedGenerator(2)
         )
         theirs = keras.random.uniform(
@@ -464,7 +464,7 @@ class LearningTest(TestCase):
         points = 2**16
         u = ((np.arange(points) + 0.5) / points)[:, None]
         with mock.patch.object(
-            _concrete_noise, "uniform", lambda *_: tf.constant(u)
+            concrete_noise, "uniform", lambda *_: tf.constant(u)
         ):
             with tf.GradientTape() as tape:
                 outputs = layer(np.full((points, 1), x), training=True)

@@ -147,7 +147,7 @@ class DropConnectTest(TestCase):
         layer = DropConnectConv2D(3, 2, 0.4, data_format="channels_first")
         layer.build((None, 2, 4, 4))
         layer.bias.assign([1.0, 2.0, 3.0])
-        y = layer._finish(np.zeros((1, 3, 2, 2), "float32"))
+        y = layer.operation.finish(np.zeros((1, 3, 2, 2), "float32"))
         self.assertAllEqual(y[0, :, 1, 0], [1.0, 2.0, 3.0])
 
     def test_gaussian_rows_draw_their_outputs(self):

@@ -58,7 +58,7 @@ def _problem(size):
 
 def _layer(loss, activation, kernel, bias, rate=0.3, **kwargs):
     layer = MarginalizedDropoutDense(
-        3, rate, loss, activation=activation, dtype="float64", **kwargs
+        3, rate, loss=loss, activation=activation, dtype="float64", **kwargs
     )
     layer.build((None, 5))
     layer.dense.set_weights([kernel, bias])
@@ -219,7 +219,9 @@ class MarginalizedDropoutDenseTest(TestCase):
     @parameterized.named_parameters(*KINDS[:2], KINDS[-1])
     def test_fits_under_xla(self, loss, activation):
         x, targets, _, _ = _problem(1.0)
-        layer = MarginalizedDropoutDense(3, 0.5, loss, activation=activation)
+        layer = MarginalizedDropoutDense(
+            3, 0.5, loss=loss, activation=activation
+        )
         model = keras.Sequential([keras.Input((5,)), layer])
         compiled = _loss(loss, activation)
         model.compile("sgd", compiled, jit_compile=True)
@@ -298,7 +300,11 @@ class MarginalizedDropoutDenseTest(TestCase):
             [
                 keras.Input((5,)),
                 MarginalizedDropoutDense(
-                    2, 0.5, "binary_crossentropy", False, activation="sigmoid"
+                    2,
+                    0.5,
+                    loss="binary_crossentropy",
+                    hold_curvature=False,
+                    activation="sigmoid",
                 ),
             ]
         )

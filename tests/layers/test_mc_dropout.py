@@ -18,7 +18,7 @@ from keras_bayesdrop.graph.sites import noise_of
 from keras_bayesdrop.layers import MCDropout
 from keras_bayesdrop.layers import MCSpatialDropout1D
 from keras_bayesdrop.layers import MCSpatialDropout2D
-from keras_bayesdrop.layers import _noise_argument
+from keras_bayesdrop.layers._dropout import noise as dropout_noise
 from tests.helpers import TestCase
 from tests.noise.cases import InverseNakagami
 from tests.noise.cases import uniforms
@@ -276,9 +276,9 @@ class FamiliesTest(TestCase):
         for family in [noises.Gaussian(0.5), *families]:
             for dtype, values in ends.items():
                 with mock.patch.object(
-                    _noise_argument, "uniform", lambda *_, v=values: v
+                    dropout_noise, "uniform", lambda *_, v=values: v
                 ):
-                    drawn = _noise_argument.draw_factor(family, 2, None, dtype)
+                    drawn = dropout_noise.draw_factor(family, 2, None, dtype)
                 self.assertTrue(np.all(np.isfinite(drawn)))
                 self.assertLess(drawn[0], drawn[1])
 

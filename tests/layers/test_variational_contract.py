@@ -16,7 +16,7 @@ from keras_bayesdrop.layers import VariationalConv1D
 from keras_bayesdrop.layers import VariationalConv2D
 from keras_bayesdrop.layers import VariationalDense
 from keras_bayesdrop.layers import VariationalDropout
-from keras_bayesdrop.layers import _log_alpha
+from keras_bayesdrop.layers._gaussian import weightwise_prior
 from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.priors import GaussianPrior
 from keras_bayesdrop.priors import LogUniformPrior
@@ -315,7 +315,9 @@ class LossTest(TestCase):
 
     @parameterized.parameters("additive", "multiplicative", "correlated")
     def test_loss_does_not_depend_on_the_batch_size(self, parametrization):
-        model = model_with(VariationalDense(1, 50, parametrization), (3, 7))
+        model = model_with(
+            VariationalDense(1, 50, parametrization=parametrization), (3, 7)
+        )
         model.compile("sgd", "mse")
         x, y = inputs((12, 7)), np.ones((12, 1))
         losses = [
@@ -471,11 +473,11 @@ with warnings.catch_warnings(record=True) as caught:
         (VariationalDropout, N),
     )
     def test_the_warning_points_at_the_caller(self, cls, kwargs):
-        told = set(_log_alpha._told)
-        _log_alpha._told.clear()
+        told = set(weightwise_prior._shown)
+        weightwise_prior._shown.clear()
         try:
             with pytest.warns(BayesdropWarning, match="improper") as caught:
                 cls(**kwargs)
         finally:
-            _log_alpha._told.update(told)
+            weightwise_prior._shown.update(told)
         self.assertEqual(caught[0].filename, __file__)

@@ -121,7 +121,7 @@ class ConvTest(TestCase):
                 3,
                 2,
                 50,
-                parametrization,
+                parametrization=parametrization,
                 data_format=data_format,
                 padding="same",
                 noise_initializer=keras.initializers.Constant(-3.0),

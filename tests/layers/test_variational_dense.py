@@ -13,8 +13,8 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 from keras_bayesdrop.layers import VariationalDense
-from keras_bayesdrop.layers._log_alpha import clip
-from keras_bayesdrop.layers._normal import draw_normal
+from keras_bayesdrop.layers._gaussian.log_alpha import clip
+from keras_bayesdrop.layers._random import draw_normal
 from keras_bayesdrop.priors import GaussianPrior
 from keras_bayesdrop.sparsity import prune
 from tests.helpers import TestCase
@@ -37,7 +37,9 @@ IN, OUT = 4, 3
 def made(parametrization, alpha=None, **kwargs):
     """A layer with means and noise well apart from each other."""
     rng = np.random.default_rng(7)
-    layer = VariationalDense(OUT, 50, parametrization, alpha=alpha, **kwargs)
+    layer = VariationalDense(
+        OUT, 50, parametrization=parametrization, alpha=alpha, **kwargs
+    )
     layer.build((None, IN))
     layer.kernel.assign(rng.normal(size=(IN, OUT)))
     shape = layer.log_noise.shape
@@ -175,7 +177,7 @@ class TrainingTest(TestCase):
     @parameterized.parameters(*PARAMETRIZATIONS)
     def test_gradients_are_finite_where_nothing_flows(self, parametrization):
         layer = VariationalDense(
-            OUT, 50, parametrization, kernel_initializer="zeros"
+            OUT, 50, parametrization=parametrization, kernel_initializer="zeros"
         )
         x = tf.zeros((5, IN))
         with tf.GradientTape() as tape:

@@ -68,7 +68,12 @@ class VariationalDropoutTest(TestCase):
         """`VariationalDense` with correlated noise is the same model."""
         dropout = VariationalDropout(50, alpha="unit", prior=prior, seed=4)
         dense = VariationalDense(
-            2, 50, "correlated", prior=prior, use_bias=False, seed=4
+            2,
+            50,
+            parametrization="correlated",
+            prior=prior,
+            use_bias=False,
+            seed=4,
         )
         x = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
         dense.build((None, 3))

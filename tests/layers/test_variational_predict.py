@@ -41,12 +41,14 @@ def network():
             keras.Input((6, 5, 2)),
             VariationalConv2D(3, 2, 50, activation="tanh"),
             keras.layers.Reshape((5, 12)),
-            VariationalConv1D(4, 2, 50, "correlated"),
-            VariationalDense(3, 50, "multiplicative"),  # on all positions
+            VariationalConv1D(4, 2, 50, parametrization="correlated"),
+            VariationalDense(
+                3, 50, parametrization="multiplicative"
+            ),  # on all positions
             VariationalDropout(50, alpha="unit"),
             keras.layers.Flatten(),
             VariationalDense(6, 50, noise_initializer=NOISE),
-            VariationalDense(2, 50, "correlated"),
+            VariationalDense(2, 50, parametrization="correlated"),
         ]
     )
 

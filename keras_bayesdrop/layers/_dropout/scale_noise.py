@@ -5,8 +5,8 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop.layers._noise_argument import check_noise
-from keras_bayesdrop.layers.mc_dropout import apply_noise
+from keras_bayesdrop.layers._dropout.noise import apply_noise
+from keras_bayesdrop.layers._dropout.noise import check_noise
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import NoiseSource
 from keras_bayesdrop.noise import get
@@ -29,7 +29,7 @@ class ScaleNoise(keras.layers.Layer, NoiseSource):
     """
 
     def __init__(
-        self, rate: Any, noise: Any, seed: int | None, **kwargs: Any
+        self, rate: Any, noise: Any, *, seed: int | None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.rate, self.noise = check_noise(rate, noise)

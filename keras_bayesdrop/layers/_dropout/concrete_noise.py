@@ -8,8 +8,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop.layers._uniform import uniform
-from keras_bayesdrop.layers.mc_dropout import noise_sizes
+from keras_bayesdrop.layers._dropout.noise import noise_sizes
+from keras_bayesdrop.layers._random import uniform
 from keras_bayesdrop.noise import Concrete
 from keras_bayesdrop.noise import LearnedBernoulli
 from keras_bayesdrop.noise import Noise
@@ -41,6 +41,7 @@ class ConcreteNoise(keras.layers.Layer, NoiseSource):
     def __init__(
         self,
         init_rate: float,
+        *,
         temperature: float,
         sampling: str,
         noise_shape: tuple[int | None, ...] | None,
