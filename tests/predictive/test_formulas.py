@@ -9,6 +9,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+import scipy.special
+import scipy.stats
 import tensorflow as tf
 
 from keras_bayesdrop.metrics import negative_log_likelihood
@@ -78,6 +80,78 @@ def test_numpy_and_tensorflow_agree(head, dtype):
             largest = p.predictive_entropy.max()
         error = np.abs(actual.astype("f8") - expected).max()
         assert error <= 4 * np.spacing(largest), name
+
+
+def from_definitions(p):
+    """Returns quantities of a prediction by their definitions."""
+    samples, count = p.samples, len(p.samples)
+    variance = samples.var(axis=0, ddof=1)
+    results = {
+        "mean": samples.mean(axis=0),
+        "variance": variance,
+        "epistemic": variance,
+        "std": np.sqrt(variance),
+        "mc_error": scipy.stats.sem(samples, axis=0),
+    }
+    if p.task == "regression":
+        tau = p.noise_precision
+        results["aleatoric"] = np.full((7, 3), 1 / tau if tau else 0.0)
+    else:
+        results["aleatoric"] = (samples * (1 - samples)).mean(axis=0)
+        parts, classes = [samples], samples.argmax(axis=-1)[..., np.newaxis]
+        votes = [(classes == c).sum(axis=0)[..., 0] for c in range(3)]
+        if p.task == "binary":
+            parts = [samples, 1 - samples]
+            votes = [(part >= 0.5).sum(axis=0) for part in parts]
+
+        def entropy(mean_or_all):
+            terms = sum(scipy.special.entr(x) for x in mean_or_all)
+            return terms.sum(axis=-1) if p.task == "classification" else terms
+
+        whole = entropy([part.mean(axis=0) for part in parts])
+        part = entropy(parts).mean(axis=0)
+        results |= {
+            "predictive_entropy": whole,
+            "entropy": whole,
+            "expected_entropy": part,
+            "mutual_information": whole - part,
+            "variation_ratio": 1 - np.max(votes, axis=0) / count,
+        }
+    results["total"] = variance + results["aleatoric"]
+    return results
+
+
+@pytest.mark.parametrize("head", HEADS, ids=str)
+def test_an_exported_model_follows_the_definitions(head):
+    p = predictive(head, "float64")
+    tensors, expected = served(p), from_definitions(p)
+    assert tensors.keys() == expected.keys()
+    for name, actual in tensors.items():
+        np.testing.assert_allclose(
+            actual, expected[name], rtol=1e-12, atol=1e-14, err_msg=name
+        )
+
+
+@pytest.mark.parametrize("head", HEADS, ids=str)
+def test_a_prediction_follows_the_definitions(head):
+    p = predictive(head, "float64")
+    expected = from_definitions(p)
+    expected.pop("entropy", None)
+    for name, values in expected.items():
+        np.testing.assert_allclose(
+            getattr(p, name), values, rtol=1e-12, atol=1e-14, err_msg=name
+        )
+
+
+@pytest.mark.parametrize("head", HEADS, ids=str)
+def test_a_tolerance_follows_the_definitions(head):
+    p = predictive(head, "float64")
+    expected = from_definitions(p)
+    ratio = expected["mc_error"] / np.sqrt(expected["total"])
+    for factor in (1 + 1e-6, 1 - 1e-6):
+        for row in range(len(p)):
+            relative = factor * ratio[row].max()
+            assert tolerance_met(p[row], relative=relative) == (factor > 1)
 
 
 def tolerance_met(p, **limits):
