@@ -52,9 +52,8 @@ def reduce_samples(
         entropy = mean_entropy(array, own)
         fields["mean_entropy"] = entropy.astype(array.dtype)
     if levels is not None:
-        values = quantiles_of(array, levels)
         fields["quantile_levels"] = levels
-        fields["quantile_values"] = values.astype(array.dtype)
+        fields["quantile_values"] = quantiles_of(array, levels)
     return fields
 
 
@@ -72,12 +71,13 @@ def mean_and_variance(samples: Array) -> tuple[Array, Array]:
         float64 if the type does not hold it.
     """
     total = np.zeros(samples.shape[1:])
-    for sample in samples:
-        total += sample
-    mean = total / len(samples)
-    squares = np.zeros_like(mean)
-    for sample in samples:
-        squares += np.square(sample - mean)
+    squares = np.zeros_like(total)
+    with np.errstate(invalid="ignore"):  # infinite samples
+        for sample in samples:
+            total += sample
+        mean = total / len(samples)
+        for sample in samples:
+            squares += np.square(sample - mean)
     variance = squares / (len(samples) - 1)
     return mean.astype(samples.dtype), fit_type(variance, samples.dtype)
 
@@ -92,8 +92,12 @@ def mean_entropy(samples: Array, quantities: Quantities) -> Float64Array:
 
 def fit_type(values: Float64Array, dtype: Any) -> Array:
     """Returns float64 values in a narrower type, if it holds them all."""
+    return values.astype(dtype) if holds(values, dtype).all() else values
+
+
+def holds(values: Array, dtype: Any) -> npt.NDArray[np.bool_]:
+    """Returns which values a floating type holds with all of its digits."""
     limits = np.finfo(dtype)
     size = np.abs(values)
     inside = (size >= limits.tiny) & (size <= limits.max)
-    held = inside | (size == 0) | ~np.isfinite(values)
-    return values.astype(dtype) if held.all() else values
+    return np.asarray(inside | (size == 0) | ~np.isfinite(values))

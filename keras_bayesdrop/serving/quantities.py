@@ -35,7 +35,7 @@ class _TensorFlow:
         return tf.cast(x, tf.float64)
 
     def where(self, condition: Any, x: Any, y: float) -> tf.Tensor:
-        return tf.where(condition, x, tf.cast(y, x.dtype))
+        return tf.where(condition, x, tf.constant(y, x.dtype))
 
     def sum(self, x: Any) -> tf.Tensor:
         return tf.reduce_sum(x, axis=-1)
@@ -44,7 +44,7 @@ class _TensorFlow:
         return tf.reduce_max(x, axis=-1)
 
     def full_like(self, x: Any, value: float) -> tf.Tensor:
-        return tf.fill(tf.shape(x), tf.cast(value, x.dtype))
+        return tf.fill(tf.shape(x), tf.constant(value, x.dtype))
 
 
 TENSORFLOW: Arrays = _TensorFlow()

@@ -15,9 +15,9 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import TooLargeError
 from keras_bayesdrop.predictive import Predictive
 from tests._core import bombs
-from tests.predictive.test_predictive import everything
-from tests.predictive.test_predictive import make
-from tests.predictive.test_predictive import normal
+from tests.predictive.cases import everything
+from tests.predictive.cases import make
+from tests.predictive.cases import normal
 
 MB, GIB = 10**6, 2**30
 

@@ -25,6 +25,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bayesdrop.predictive.samples import fit_type as fit_type
+from keras_bayesdrop.predictive.samples import holds
+
 State = tuple[tf.Tensor, ...]
 
 # Sums of squares within these are right in float32: no term has overflowed, and
@@ -220,28 +223,14 @@ def finish(state: State) -> Moments:
     return Moments(*moments, (entropies / count).astype(dtype), votes)
 
 
-def fit_type(variance: Any, dtype: Any) -> Any:
-    """Returns float64 variances in a narrower type, if it holds them all."""
-    fits = _holds(variance, dtype)
-    return variance.astype(dtype) if fits.all() else variance
-
-
 def _variance(m2: Any, count: Any, dtype: Any) -> Any:
     if m2.dtype == dtype:
         return (m2 / (count - 1)).astype(dtype)
     exact = m2 / (count.astype(np.float64) - 1)
-    fits = _holds(m2, dtype) & _holds(exact, dtype)
+    fits = holds(m2, dtype) & holds(exact, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = (m2.astype(dtype) / (count - 1)).astype(dtype)
     return narrow if fits.all() else np.where(fits, narrow, exact)
-
-
-def _holds(values: Any, dtype: Any) -> Any:
-    """Returns which values a floating type holds with all of its digits."""
-    limits = np.finfo(dtype)
-    size = np.abs(values)
-    inside = (size >= limits.tiny) & (size <= limits.max)
-    return inside | (size == 0) | ~np.isfinite(values)
 
 
 def _block(
