@@ -188,6 +188,19 @@ FOUND: dict[str, dict[str, Any]] = {
         open=True,
         head="none",
     ),
+    "noise in TimeDistributed, step by step where rows mix": _spec(
+        "sequence",
+        {
+            "kind": "time_distributed",
+            "inner": [_DROPOUT, _piece("alpha_dropout")],
+        },
+        {"kind": "mixes_rows", "how": "softmax"},
+    ),
+    "a mask without its length, for a recurrent layer that unrolls": _spec(
+        "tokens",
+        {**_RNN, "cell": "LSTM", "unroll": True},
+        mask_zero=True,
+    ),
     "a cell of one's own, open axis": _spec(
         "sequence", _cell(), open=True, head="none"
     ),
@@ -221,6 +234,14 @@ FOUND: dict[str, dict[str, Any]] = {
         "vector",
         _piece("drop_connect"),
         {"kind": "mixes_rows", "how": "softmax"},
+    ),
+    "a gate behind a sum that TensorFlow fuses and cannot run": _spec(
+        "vector",
+        {"kind": "mixes_rows", "how": "softmax"},
+        {"kind": "residual", "inner": [_DROPOUT]},
+        model="subclassed",
+        gate=0.4,
+        head="none",
     ),
     "a layer that only training builds": _spec(
         "vector", _piece("harmful", cls="HarmfulUnbuilt")

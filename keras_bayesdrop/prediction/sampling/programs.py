@@ -146,15 +146,17 @@ class Sampler:
             tf.convert_to_tensor(block.first_row, tf.int64),
             tf.convert_to_tensor(block.num_rows, tf.int32),
         ]
+        value_specs = [
+            _declared(plan, number, tensor)
+            for number, tensor in zip(plan.cut, cut, strict=False)
+        ]
         specs = [
             *(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in scalars),
+            *value_specs,
             *(
-                _declared(plan, number, tensor)
-                for number, tensor in zip(plan.cut, cut, strict=False)
-            ),
-            *(
-                tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)
-                for tensor in present[half:]
+                _mask_spec(spec, mask)
+                for spec, mask in zip(value_specs, cut[half:], strict=True)
+                if mask is not None
             ),
         ]
         key = ("suffix", counter_blocks, watch, tuple(masked), _key(specs))
@@ -192,6 +194,23 @@ def _declared(plan: Plan, number: int, tensor: tf.Tensor) -> tf.TensorSpec:
         for want, size in zip(declared, sizes, strict=True)
     ]
     return tf.TensorSpec(dims, tensor.dtype)
+
+
+def _mask_spec(value: tf.TensorSpec, mask: tf.Tensor) -> tf.TensorSpec:
+    """Returns the spec of a Keras mask, which has the first axes of its value.
+
+    Layers that unroll time need its length to be static.
+    """
+    sizes = mask.shape.as_list()
+    dims = value.shape.as_list()[: len(sizes)]
+    dims += [None] * (len(sizes) - len(dims))
+    return tf.TensorSpec(
+        [
+            dim if dim == size else None
+            for dim, size in zip(dims, sizes, strict=True)
+        ],
+        mask.dtype,
+    )
 
 
 def _key(specs: Sequence[tf.TensorSpec]) -> tuple[Any, ...]:
