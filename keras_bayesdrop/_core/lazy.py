@@ -16,6 +16,7 @@ A test compares the two lists.
 """
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -70,6 +71,29 @@ def lazy_module(
         return sorted({*vars(sys.modules[module]), *names})
 
     return get, names_of_module
+
+
+def import_if_installed(*modules: str, needs: Sequence[str]) -> None:
+    """Imports modules where all packages that they need are installed.
+
+    An error of a package that is installed and broken passes unchanged.
+
+    Args:
+        *modules: Full names of the modules.
+        needs: Packages without which none of the modules is imported.
+    """
+    if all(map(_is_installed, needs)):
+        for module in modules:
+            importlib.import_module(module)
+
+
+def _is_installed(package: str) -> bool:
+    if package in sys.modules:
+        return sys.modules[package] is not None
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ImportError:  # A finder that refuses the package.
+        return False
 
 
 def _missing(

@@ -6,17 +6,24 @@ hold, or raises a `BayesdropError` in three beats: what is wrong, what was
 expected, what was received.
 """
 
+import functools
 import math
 import os
 import pathlib
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from numbers import Integral
 from numbers import Real
 from typing import Any
+from typing import ParamSpec
+from typing import TypeVar
 
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import UnbuiltModelError
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def invalid(name: str, value: Any, expected: str) -> BayesdropError:
@@ -34,6 +41,38 @@ def invalid(name: str, value: Any, expected: str) -> BayesdropError:
         f"Invalid value for argument `{name}`. Expected {expected}. "
         f"Received: {name}={value!r}"
     )
+
+
+def without(**spellings: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Makes a function refuse keywords that it no longer has.
+
+    Args:
+        **spellings: For each old keyword what to write in its place.
+
+    Returns:
+        A decorator. The signature of the function stays as it is.
+
+    Example:
+    ```python
+    @without(verbose="`print(info())` prints the report")
+    def info(): ...
+    ```
+    """
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        @functools.wraps(function)
+        def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            for name in spellings.keys() & kwargs.keys():
+                raise BayesdropError(
+                    f"`{function.__name__}` has no argument `{name}`. "
+                    f"Expected another spelling: {spellings[name]}. Received: "
+                    f"{name}={kwargs[name]!r}"
+                )
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
 
 
 def check_rate(rate: Any, name: str = "rate", below_one: bool = False) -> float:

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from keras_bayesdrop.cli.problems import problem
 
-SUFFIXES = (".npz", ".csv", ".npy")
-
 
 def check_writable(
     path: pathlib.Path, force: bool, inputs: Iterable[str] = ()

@@ -10,6 +10,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from keras_bayesdrop._core.files import write_files
 from keras_bayesdrop.cli.csv_file import CsvOptions
 from keras_bayesdrop.cli.data_file import read_data
@@ -17,12 +19,12 @@ from keras_bayesdrop.cli.fit_inputs import fit_inputs
 from keras_bayesdrop.cli.model_file import check_model_file
 from keras_bayesdrop.cli.model_file import load_model
 from keras_bayesdrop.cli.output_file import check_writable
-from keras_bayesdrop.cli.outputs import by_name
-from keras_bayesdrop.cli.outputs import files_of
-from keras_bayesdrop.cli.predict_arguments import EPILOG
-from keras_bayesdrop.cli.predict_arguments import add_arguments
-from keras_bayesdrop.cli.predict_arguments import check_options
-from keras_bayesdrop.cli.subcommand import Subcommand
+from keras_bayesdrop.cli.prediction_table import write_table
+from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction.api import predict_with_uncertainty
+from keras_bayesdrop.prediction.sampling.output_files import by_name
+from keras_bayesdrop.prediction.sampling.output_files import files_of
 
 
 def run(options: argparse.Namespace) -> None:
@@ -54,8 +56,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
-    from keras_bayesdrop.prediction.api import predict_with_uncertainty
-
     # The bar is for a person who waits; standard output is for results.
     bar = not options.quiet and sys.stderr.isatty()
     with contextlib.redirect_stdout(sys.stderr):
@@ -79,9 +79,6 @@ def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
 
 
 def _output_names(model: Any, x: Any) -> list[str]:
-    from keras_bayesdrop.plan import build_plan
-    from keras_bayesdrop.prediction import input_data
-
     input_data.count_rows(x)
     input_data.check_shapes(model, x)
     plan = build_plan(model, None, input_data.specs_of(x))
@@ -95,8 +92,6 @@ def _writers(
 ) -> dict[pathlib.Path, Callable[[pathlib.Path], None]]:
     suffix = pathlib.Path(options.out).suffix
     if suffix == ".csv":
-        from keras_bayesdrop.cli.prediction_table import write_table
-
         return {
             file: lambda part: write_table(part, found, options.interval)
             for file in files.values()
@@ -110,8 +105,6 @@ def _writers(
 
 
 def _save_samples(predictive: Any, path: pathlib.Path) -> None:
-    import numpy as np
-
     # Given a file, np.save hides why a write failed.
     with path.open("wb") as file:
         opened = types.SimpleNamespace(write=file.write)
@@ -136,13 +129,3 @@ def _report(found: dict[str, Any], files: list[pathlib.Path]) -> str:
             f"std {spread.mean():.4g}, largest in row {spread.argmax()}"
         )
     return "\n".join(lines) + "\n"
-
-
-COMMAND = Subcommand(
-    name="predict",
-    help="Predict with uncertainty, from a file to a file.",
-    add_arguments=add_arguments,
-    run=run,
-    check=check_options,
-    epilog=EPILOG,
-)

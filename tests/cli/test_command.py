@@ -210,12 +210,12 @@ def test_inspect_prints_the_report(capsys, model):
     assert main(["inspect", "model.keras"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
-    assert printed.out == f"{kbd.inspect(model, verbose=False)}\n"
+    assert printed.out == f"{kbd.inspect(model)}\n"
 
 
 def test_info_prints_the_report(capsys):
     assert main(["info"]) == 0
-    assert capsys.readouterr().out == f"{kbd.info(verbose=False)}\n"
+    assert capsys.readouterr().out == f"{kbd.info()}\n"
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_explain_counts_the_steps_that_are_taken(
     given += ["--masks", masks, "--engine", "reference"]
     assert main(["explain", "model.keras", *map(str, given)]) == 0
     *table, last = capsys.readouterr().out.splitlines()
-    plan = kbd.explain(model, engine="reference", verbose=False)
+    plan = kbd.explain(model, engine="reference")
     assert "\n".join(table) == f"{plan}\n"
     steps = []
     step = progress.Progress.step
@@ -273,7 +273,7 @@ def test_bench_prints_ratios_to_the_plain_passes(capsys, model):
         exact = plain / float(milliseconds)
         slack = 0.006 * (1 + exact / plain + exact / float(milliseconds))
         assert abs(exact - float(ratio)) <= slack
-    engine = kbd.info(verbose=False).engine
+    engine = kbd.info().engine
     assert ("engine fused" in names) == (engine == "fused")
     assert ("Checked first" in out) == (engine == "fused")
 

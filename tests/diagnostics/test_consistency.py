@@ -11,13 +11,13 @@ import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop import theory
-from keras_bayesdrop.diagnostics.consistency import Consistency
-from keras_bayesdrop.diagnostics.consistency import consistency
+from keras_bayesdrop.diagnostics import consistency
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.errors import SelectionError
+from keras_bayesdrop.theory.consistency import Consistency
 
 SAMPLES = 8192
 RATES = (0.2, 0.5)

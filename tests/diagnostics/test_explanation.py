@@ -55,7 +55,7 @@ def test_table(capsys):
 def test_chosen_layers():
     runs = {
         step.path: (step.runs, step.noise)
-        for step in kbd.explain(model(), layers="block/.*", verbose=False).steps
+        for step in kbd.explain(model(), layers="block/.*").steps
     }
     assert runs["drop"] == ("once", "Bernoulli, rate 0.5 (off)")
     assert runs["block"] == ("per sample", "inside: 1 site(s)")
@@ -64,13 +64,13 @@ def test_chosen_layers():
 
 def test_view_keeps_its_choice():
     view = kbd.stochastic(model(), layers="block/.*")
-    assert kbd.explain(view, verbose=False).steps[1].runs == "once"
+    assert kbd.explain(view).steps[1].runs == "once"
 
 
 @pytest.mark.parametrize("name", sorted(zoo.ZOO))
 def test_every_model_is_explained(name):
     zoo_model, _ = zoo.ZOO[name].build()
-    steps = kbd.explain(zoo_model, verbose=False).steps
+    steps = kbd.explain(zoo_model).steps
     assert steps
     assert {step.runs for step in steps} <= {"once", "per sample"}
     noisy = [step for step in steps if step.noise and "(off)" not in step.noise]
@@ -80,6 +80,6 @@ def test_every_model_is_explained(name):
 
 
 def test_subclassed_model_says_that_it_runs_per_sample():
-    (step,) = kbd.explain(zoo.ZOO["subclassed"].build()[0], verbose=False).steps
+    (step,) = kbd.explain(zoo.ZOO["subclassed"].build()[0]).steps
     assert step.runs == "per sample"
     assert step.noise == "inside: 1 site(s)"

@@ -78,13 +78,13 @@ def test_report(capsys):
 
 
 def test_silent(capsys):
-    kbd.inspect(model(), verbose=False)
+    kbd.inspect(model())
     assert capsys.readouterr().out == ""
 
 
 def test_nothing_stochastic():
     plain = keras.Sequential([keras.Input((4,)), layers.Dense(2)], name="plain")
-    text = str(kbd.inspect(plain, verbose=False))
+    text = str(kbd.inspect(plain))
     assert text == "Model `plain`\n\nNo noise site: nothing to sample."
 
 
@@ -95,24 +95,22 @@ def test_views_are_looked_through():
         kbd.deterministic(source),
         kbd.sample_function(source, 0),
     ):
-        assert kbd.inspect(view, verbose=False) == kbd.inspect(
-            source, verbose=False
-        )
+        assert kbd.inspect(view) == kbd.inspect(source)
 
 
 def test_shared_layers_are_counted_once():
     report = kbd.inspect(
-        zoo.ZOO["dropout_called_twice"].build()[0], verbose=False
+        zoo.ZOO["dropout_called_twice"].build()[0]
     )
     assert len(report.stochastic) == 1
     shared = layers.BatchNormalization()
     inputs = keras.Input((4,))
     twice = keras.Model(inputs, shared(shared(inputs)))
-    assert kbd.inspect(twice, verbose=False).batch_norms == 1
+    assert kbd.inspect(twice).batch_norms == 1
 
 
 def test_subclassed_model():
-    report = kbd.inspect(zoo.ZOO["subclassed_deep"].build()[0], verbose=False)
+    report = kbd.inspect(zoo.ZOO["subclassed_deep"].build()[0])
     assert len(report.stochastic) == 3
     assert report.batch_norms == 1
     assert not report.unreachable

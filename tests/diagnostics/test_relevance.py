@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bayesdrop import deterministic
-from keras_bayesdrop.diagnostics.relevance import relevance
+from keras_bayesdrop.diagnostics import relevance
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import BayesianConv2D
 from keras_bayesdrop.layers import BayesianDense
