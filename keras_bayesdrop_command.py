@@ -49,12 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _quiet_import(options.debug):
             from keras_bayesdrop.cli import run
     except ModuleNotFoundError as error:
-        if error.name not in ("keras", "tensorflow"):
+        missing = str(error.name).partition(".")[0]
+        if missing not in ("keras", "tensorflow"):
             raise
         sys.stderr.write(
             f"{PROGRAM}: error: A package is missing. Expected Keras and "
             "TensorFlow: `pip install keras tensorflow`. Received: no module "
-            f"named {error.name!r}\n"
+            f"named {missing!r}\n"
         )
         return 1
     return run(options)

@@ -246,7 +246,9 @@ def test_table_and_names():
     cells = [cell.strip() for cell in lines[4].split("  ") if cell.strip()]
     shares = ["40.0 %", "40.0 %", "55.0 %"]
     assert cells == ["units", "Dense", "5", "0.4", "0", "0", "-", *shares]
-    assert repr(found) == "Consistency(model='small', layers=['units', 'last'])"
+    assert repr(found) == str(found)
+    assert found._repr_html_().count("<tr>") == 3
+    assert [layer.path for layer in found.layers] == ["units", "last"]
     assert "path='last', layer='Dense', shape=(4, 1)" in repr(found.layers[1])
     with pytest.raises(BayesdropError, match=r"\['units', 'last'\]. Received"):
         found["none"]

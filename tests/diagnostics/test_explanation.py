@@ -5,6 +5,7 @@ import keras
 import pytest
 
 import keras_bayesdrop as kbd
+from keras_bayesdrop.errors import BayesdropError
 from tests import zoo
 
 layers = keras.layers
@@ -22,7 +23,7 @@ def model():
 def test_table(capsys):
     explanation = kbd.explain(model(), engine="reference")
     text = str(explanation)
-    assert capsys.readouterr().out == f"{text}\n"
+    assert capsys.readouterr().out == ""
     assert text.startswith("Model `whole`\n")
     rows = [line.split("  ") for line in text.split("\n")]
     words = [[cell.strip() for cell in row if cell.strip()] for row in rows]
@@ -47,9 +48,23 @@ def test_table(capsys):
         ],
         ["after", "Dense", "per sample", "reference", "asked for"],
     ]
-    assert repr(explanation) == (
-        "Explanation(model='whole', once=1, per_sample=3)"
-    )
+    assert repr(explanation) == text
+    assert [step.runs for step in explanation.steps] == [
+        "once",
+        *("per sample",) * 3,
+    ]
+
+
+def test_notebooks_show_a_table():
+    page = kbd.explain(model(), engine="reference")._repr_html_()
+    assert page.startswith("<p>Model <code>whole</code></p>")
+    assert page.count("<tr>") == 5
+    assert "<td>Bernoulli, rate 0.5</td>" in page
+
+
+def test_old_keyword_names_the_new_spelling():
+    with pytest.raises(BayesdropError, match=r"print\(explain\(model\)\)"):
+        kbd.explain(model(), verbose=False)
 
 
 def test_chosen_layers():

@@ -14,6 +14,7 @@ import tensorflow as tf
 import keras_bayesdrop as kbd
 from keras_bayesdrop._core import op_library
 from keras_bayesdrop.diagnostics import information
+from keras_bayesdrop.errors import BayesdropError
 
 
 @pytest.fixture
@@ -118,11 +119,17 @@ def test_threads(monkeypatch):
     assert report.threads == report.cores > 0
 
 
-def test_prints_unless_told_not_to(capsys):
+def test_returns_a_report_that_prints_itself(capsys):
     report = kbd.info()
-    assert capsys.readouterr().out == ""
     assert kbd.info() == report
-    assert capsys.readouterr().out == f"{report}\n"
+    assert capsys.readouterr().out == ""
+    assert repr(report) == str(report)
+    assert report._repr_html_().startswith("<table><thead><tr><th>keras_bayes")
+
+
+def test_old_keyword_names_the_new_spelling():
+    with pytest.raises(BayesdropError, match=r"print\(info\(\)\)"):
+        kbd.info(verbose=False)
 
 
 def test_report_is_frozen():
