@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
         with _quiet_import(options.debug):
-            from keras_bayesdrop.cli import run
+            from keras_bayesdrop.cli.command import run
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
         if missing not in ("keras", "tensorflow"):

@@ -137,7 +137,7 @@ finally:
     print(*sorted(heavy & set(sys.modules)))
 """
 
-# Takes the place of `keras_bayesdrop.cli`, and talks while it is imported.
+# Takes the place of `cli.command`, and talks while it is imported.
 TALKING = """
 import types
 class Talking(types.ModuleType):
@@ -149,7 +149,8 @@ class Talking(types.ModuleType):
         print("TF level", os.environ["TF_CPP_MIN_LOG_LEVEL"])
         return lambda options: os.write(2, b"after") - 5
 sys.modules["keras_bayesdrop"] = types.ModuleType("keras_bayesdrop")
-sys.modules["keras_bayesdrop.cli"] = Talking("keras_bayesdrop.cli")
+sys.modules["keras_bayesdrop.cli"] = types.ModuleType("keras_bayesdrop.cli")
+sys.modules["keras_bayesdrop.cli.command"] = Talking("command")
 """
 
 
