@@ -37,9 +37,9 @@ from bench_sparse_vd import load_mnist
 
 from keras_bayesdrop import plots
 from keras_bayesdrop.callbacks import ConsistencyMonitor
-from keras_bayesdrop.diagnostics.consistency import LayerConsistency
-from keras_bayesdrop.diagnostics.consistency import consistency
+from keras_bayesdrop.diagnostics import consistency
 from keras_bayesdrop.theory import nwgm_approximation
+from keras_bayesdrop.theory.consistency import LayerConsistency
 
 DEPTH = 4
 BATCH = 100

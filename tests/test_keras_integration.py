@@ -157,8 +157,8 @@ def test_nothing_changes(visit):
         view(x)
     visit.predict()
     visit.predict(masks="independent", seed=None)
-    kbd.inspect(model, verbose=False)
-    kbd.explain(model, verbose=False)
+    kbd.inspect(model)
+    kbd.explain(model)
     after = zoo.fingerprint(model)
     assert after == before
     if outputs is not None:
@@ -361,8 +361,8 @@ def test_fit_does_not_notice():
         kbd.stochastic(model, seed=1)(x)
         kbd.deterministic(model).predict(x, verbose=0)
         kbd.sample_function(model, 0)(x)
-        kbd.inspect(model, verbose=False)
-        kbd.explain(model, verbose=False)
+        kbd.inspect(model)
+        kbd.explain(model)
 
     for a, b in zip(fitted(lambda *_: None), fitted(look), strict=True):
         np.testing.assert_array_equal(a, b)

@@ -139,7 +139,10 @@ def build_wheel(tmp_path, native=None, **variables):
     """
     source = tmp_path / "source"
     source.mkdir()
-    for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"):
+    for name in (
+        *("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"),
+        "keras_bayesdrop_command.py",
+    ):
         shutil.copy(ROOT / name, source)
     for name in ("cmake", "keras_bayesdrop", "kernels"):
         shutil.copytree(ROOT / name, source / name)
@@ -183,6 +186,17 @@ def test_no_compiler_gives_a_wheel_without_the_op_library(tmp_path):
     wheel = build_wheel(tmp_path, CXX=shutil.which("false"))
     assert "-py3-none-" in wheel.name
     assert built_files(wheel) == []
+
+
+def test_wheel_holds_the_command(tmp_path):
+    wheel = build_wheel(tmp_path, native='message(FATAL_ERROR "no")')
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (entry_points,) = (n for n in names if n.endswith("entry_points.txt"))
+        text = archive.read(entry_points).decode()
+    assert "keras_bayesdrop_command.py" in names
+    assert "keras_bayesdrop/__init__.py" in names
+    assert "keras-bayesdrop = keras_bayesdrop_command:main" in text
 
 
 def test_no_tensorflow_gives_a_wheel_without_the_op_library(tmp_path):

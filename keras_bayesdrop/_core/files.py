@@ -1,31 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes files and folders whole or not at all.
 
-Every writer of the package goes through here. What is new is written in a
-scratch folder beside its target, brought to the disk, and renamed. A crash, a
-kill or a full disk leaves the target as it was.
+Every writer of the package uses this module. New content is written to a
+scratch folder beside its target (see `scratch`), brought to the disk, and
+renamed. A crash, a kill or a full disk leaves the target as it was.
 
-A scratch folder is named after its target, and locked by its writer for as
-long as that lives. The next writer of the same target removes those that it
-can lock: their writers are dead. Where a file system has no locks, scratch
-folders of killed writers stay.
-
-A symbolic link is followed: what it points to is replaced. A device or a pipe
-cannot be replaced, and is written directly.
+A symbolic link is followed: its target is replaced. A device or a pipe cannot
+be replaced, and is written directly.
 """
 
 import contextlib
-import ctypes
 import errno
-import hashlib
-import itertools
 import math
 import os
 import pathlib
 import re
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -34,27 +24,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_bayesdrop._core.scratch import Path
+from keras_bayesdrop._core.scratch import scratch_folder
+from keras_bayesdrop._core.scratch import swap_folders
 from keras_bayesdrop.errors import WriteError
 
-try:
-    import fcntl
-except ImportError:  # Not a POSIX system: there are no locks.
-    fcntl = None  # type: ignore[assignment]
-
-Path = str | os.PathLike[str]
-
-_SUFFIX = ".part"
-# `tempfile` makes eight characters.
-_RANDOM = r"[a-z0-9_]{8}"
-# Of a name, in a name that has more around it; a name has at most 255 bytes.
-_NAME_BYTES = 200
-_OLD = "old."
 # The disk, a quota, or the largest size of a file.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # NumPy says it so, without a number, if a disk is full.
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
 
 
 @contextlib.contextmanager
@@ -160,22 +138,6 @@ def replacing_folder(path: Path) -> Iterator[pathlib.Path]:
         replacement.put_in_place()
 
 
-def clear_left_overs(path: Path) -> None:
-    """Removes what killed writers of a file or folder have left beside it.
-
-    What a living writer writes is not touched. If a folder was being replaced
-    in two steps and the second is missing, the old folder is put back.
-    """
-    target = pathlib.Path(os.path.realpath(path))
-    pattern = re.compile(
-        re.escape(_prefix(target)) + _RANDOM + re.escape(_SUFFIX)
-    )
-    with contextlib.suppress(OSError):
-        names = [n for n in os.listdir(target.parent) if pattern.fullmatch(n)]
-        for name in names:
-            _clear(target.parent / name, target)
-
-
 class _Replacement:
     """A file or folder that is written beside its target.
 
@@ -209,7 +171,7 @@ class _Replacement:
             raise PermissionError(
                 errno.EACCES, os.strerror(errno.EACCES), str(path)
             )
-        with _scratch_folder(path, target) as scratch:
+        with scratch_folder(path, target) as scratch:
             yield cls(path, target, scratch)
 
     @classmethod
@@ -217,7 +179,7 @@ class _Replacement:
     def of_folder(cls, path: Path) -> Iterator["_Replacement"]:
         target = _follow(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _scratch_folder(path, target) as scratch:
+        with scratch_folder(path, target) as scratch:
             yield cls(path, target, scratch)
 
     @contextlib.contextmanager
@@ -248,7 +210,7 @@ class _Replacement:
             return
         with self.told():
             if self.path.is_dir():
-                _swap_folders(self.path, self.target, self._scratch)
+                swap_folders(self.path, self.target, self._scratch)
             else:
                 _keep_permissions(self.path, self.target)
                 os.replace(self.path, self.target)
@@ -288,115 +250,6 @@ def _follow(path: Path) -> pathlib.Path:
     if target.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
     return target
-
-
-def _prefix(target: pathlib.Path) -> str:
-    name = target.name
-    if len(os.fsencode(name)) > _NAME_BYTES:
-        name = hashlib.sha256(os.fsencode(name)).hexdigest()
-    return f".{name}."
-
-
-@contextlib.contextmanager
-def _scratch_folder(name: Path, target: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Makes a folder beside a target that nobody removes while it is used."""
-    clear_left_overs(target)
-    while True:
-        try:
-            made = tempfile.mkdtemp(_SUFFIX, _prefix(target), target.parent)
-        except OSError as error:
-            # The caller knows nothing of a scratch folder.
-            error.filename = os.fspath(name)
-            raise
-        scratch = pathlib.Path(made)
-        lock = _lock(scratch, wait=True)
-        if scratch.exists():
-            break
-        _unlock(lock)  # Removed before it was locked.
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-        _unlock(lock)
-
-
-def _clear(scratch: pathlib.Path, target: pathlib.Path) -> None:
-    """Removes a scratch folder, unless its writer lives."""
-    lock = _lock(scratch, wait=False)
-    if lock is None:
-        return
-    try:
-        with contextlib.suppress(OSError):
-            for old in sorted(scratch.glob(f"{_OLD}*"), reverse=True):
-                if not os.path.lexists(target):
-                    os.rename(old, target)
-        shutil.rmtree(scratch, ignore_errors=True)
-    finally:
-        _unlock(lock)
-
-
-def _lock(folder: pathlib.Path, wait: bool) -> int | None:
-    """Locks a folder; `None` if it cannot be, or if another has the lock."""
-    if fcntl is None:
-        return None
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _unlock(handle: int | None) -> None:
-    if handle is not None:
-        os.close(handle)
-
-
-def _swap_folders(
-    new: pathlib.Path, target: pathlib.Path, scratch: pathlib.Path
-) -> None:
-    """Puts a folder in the place of another, in one step if that is possible.
-
-    In two steps the target is missing for a moment; a writer that is killed
-    then leaves the old folder in the scratch folder (see `clear_left_overs`).
-    """
-    for number in itertools.count():
-        try:
-            os.rename(new, target)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-        else:
-            return
-        # Another writer may have moved the target away meanwhile.
-        with contextlib.suppress(FileNotFoundError):
-            if _exchange(new, target):
-                return
-            os.rename(target, scratch / f"{_OLD}{number}")
-
-
-def _exchange(one: pathlib.Path, other: pathlib.Path) -> bool:
-    """Exchanges two folders in one step; `False` if that cannot be done."""
-    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if renameat2 is None:
-        return False
-    failed = renameat2(
-        _AT_FDCWD,
-        os.fsencode(one),
-        _AT_FDCWD,
-        os.fsencode(other),
-        _RENAME_EXCHANGE,
-    )
-    if not failed:
-        return True
-    code = ctypes.get_errno()
-    if code in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
-        return False
-    raise OSError(code, os.strerror(code), str(other))
 
 
 def _keep_permissions(part: pathlib.Path, target: pathlib.Path) -> None:

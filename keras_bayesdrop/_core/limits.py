@@ -15,6 +15,7 @@ from typing import IO
 import numpy as np
 
 from keras_bayesdrop._core.memory import available_memory
+from keras_bayesdrop._core.memory import describe_bytes
 from keras_bayesdrop.errors import TooLargeError
 
 # By default a file takes at most this share of the memory that is available,
@@ -63,18 +64,18 @@ class Limit:
         """
         if needed <= self.bytes:
             return
-        most = f"at most {_readable(self.bytes)}"
+        most = f"at most {describe_bytes(self.bytes)}"
         if not self.given:
             most += (
                 f" ({_SHARE:.0%} of the memory that is available, and no more "
-                f"than {_readable(_ALWAYS)} or {_RATIO} times the size of the "
-                "file)"
+                f"than {describe_bytes(_ALWAYS)} or {_RATIO} times the size of "
+                "the file)"
             )
         of = f" for {what}" if what else ""
         raise TooLargeError(
             f"`{self.path}` would take too much memory. Expected {most}; "
-            f"{self.way_out} raises that. Received: {_readable(needed)}{of}, "
-            f"from a file of {_readable(self.size)}"
+            f"{self.way_out} raises that. Received: {describe_bytes(needed)}"
+            f"{of}, from a file of {describe_bytes(self.size)}"
         )
 
 
@@ -179,10 +180,3 @@ def _check_length(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
         raise ValueError(
             f"the directory lies about the size of {member.filename}"
         )
-
-
-def _readable(number: int) -> str:
-    for factor, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if number >= factor:
-            return f"{number / factor:.1f} {unit}"
-    return f"{number} bytes"

@@ -4,15 +4,18 @@
 import functools
 from collections.abc import Callable
 from collections.abc import Mapping
-from typing import Any
+from typing import ParamSpec
 from typing import TypeVar
 
 from keras_bayesdrop.errors import BayesdropError
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-def refuse_old_keywords(spellings: Mapping[str, str]) -> Callable[[_F], _F]:
+def refuse_old_keywords(
+    spellings: Mapping[str, str],
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Makes a function refuse keywords that it no longer has.
 
     Args:
@@ -21,19 +24,24 @@ def refuse_old_keywords(spellings: Mapping[str, str]) -> Callable[[_F], _F]:
 
     Returns:
         A decorator that keeps the signature.
+
+    Example:
+    ```python
+    @refuse_old_keywords({"verbose": "print(info())"})
+    def info(): ...
+    ```
     """
 
-    def decorate(function: _F) -> _F:
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
         @functools.wraps(function)
-        def checked(*args: Any, **kwargs: Any) -> Any:
-            for name in kwargs:
-                if name in spellings:
-                    raise BayesdropError(
-                        f"There is no argument `{name}`. Expected "
-                        f"{spellings[name]}. Received: {name}=..."
-                    )
+        def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            for name in spellings.keys() & kwargs.keys():
+                raise BayesdropError(
+                    f"The argument `{name}` is gone. Expected "
+                    f"{spellings[name]}. Received: {name}={kwargs[name]!r}"
+                )
             return function(*args, **kwargs)
 
-        return checked  # type: ignore[return-value]
+        return checked
 
     return decorate

@@ -11,7 +11,6 @@ import os
 import pathlib
 from collections.abc import Collection
 from collections.abc import Iterable
-from collections.abc import Mapping
 from numbers import Integral
 from numbers import Real
 from typing import Any
@@ -35,36 +34,6 @@ def invalid(name: str, value: Any, expected: str) -> BayesdropError:
         f"Invalid value for argument `{name}`. Expected {expected}. "
         f"Received: {name}={value!r}"
     )
-
-
-def renamed_keyword(
-    kwargs: Mapping[str, Any], spellings: Mapping[str, str]
-) -> None:
-    """Raises if a keyword argument has a new spelling.
-
-    Args:
-        kwargs: The keyword arguments that a function does not know.
-        spellings: Each old keyword, and its new spelling as code.
-    """
-    for name, new in spellings.items():
-        if name in kwargs:
-            raise BayesdropError(
-                f"The argument `{name}` has a new spelling. Expected {new}. "
-                f"Received: {name}={kwargs[name]!r}"
-            )
-
-
-def no_more_keywords(kwargs: Mapping[str, Any], function: str) -> None:
-    """Raises Python's error for unknown keywords if any are left.
-
-    Args:
-        kwargs: The keyword arguments that a function does not know.
-        function: Name of the function or class, for the message.
-    """
-    for name in kwargs:
-        raise TypeError(
-            f"{function}() got an unexpected keyword argument {name!r}"
-        )
 
 
 def check_rate(rate: Any, name: str = "rate", below_one: bool = False) -> float:

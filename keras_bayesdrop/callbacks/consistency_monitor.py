@@ -12,7 +12,7 @@ from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.callbacks._layer_logger import LayerLogger
-from keras_bayesdrop.diagnostics.consistency import consistency
+from keras_bayesdrop.diagnostics import consistency
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.theory.consistency import Consistency

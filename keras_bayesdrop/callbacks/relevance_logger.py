@@ -10,7 +10,7 @@ import numpy as np
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.callbacks._layer_logger import LayerLogger
 from keras_bayesdrop.callbacks._layer_logger import quantiles
-from keras_bayesdrop.diagnostics.relevance import relevance
+from keras_bayesdrop.diagnostics import relevance
 from keras_bayesdrop.errors import BayesdropError
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: `keras-bayesdrop`, or `python -m keras_bayesdrop`.
+"""Runs the commands of `keras-bayesdrop`.
 
-One command a file. What takes long to import (Keras, TensorFlow) is imported
-by the functions that run a command, so that help and complaints about the
-arguments are there at once.
+The top-level module `keras_bayesdrop_command` parses the arguments before the
+package is imported, and calls `command.run` with the options. Everything else
+here is private: a file for `predict`, `bench` and the reports, and files that
+read, check and write data. This room may import every other room; only the
+command imports it.
 """
-
-from keras_bayesdrop.cli.command import main as main

@@ -12,33 +12,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import keras
+
 from keras_bayesdrop._core.table import format_table
-from keras_bayesdrop.cli.arguments import MASKS
-from keras_bayesdrop.cli.arguments import add_model
-from keras_bayesdrop.cli.arguments import at_least
+from keras_bayesdrop.cli.bench_cases import engine_cases
+from keras_bayesdrop.cli.bench_cases import plain_pass
+from keras_bayesdrop.cli.bench_cases import random_inputs
 from keras_bayesdrop.cli.model_file import load_model
-from keras_bayesdrop.cli.subcommand import Subcommand
-
-_EPILOG = """\
-Without a model: 784-512-512-10 with dropout of 0.5. The inputs are random.
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the model and the size of the work."""
-    add_model(parser, optional=True)
-    parser.add_argument(
-        "--rows", type=at_least(1), default=256, help="default: 256"
-    )
-    parser.add_argument(
-        "--samples", type=at_least(2), default=50, help="default: 50"
-    )
-    parser.add_argument(
-        "--rounds", type=at_least(1), default=5, help="default: 5"
-    )
-    parser.add_argument(
-        "--masks", choices=MASKS, default="shared", help="default: shared"
-    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -47,10 +27,6 @@ def run(options: argparse.Namespace) -> None:
         model = _default_model()
     else:
         model = load_model(options.model, options.imports, options.max_bytes)
-    from keras_bayesdrop.cli.bench_cases import engine_cases
-    from keras_bayesdrop.cli.bench_cases import plain_pass
-    from keras_bayesdrop.cli.bench_cases import random_inputs
-
     x = random_inputs(model, options.rows)
     cases, notes = engine_cases(model, x, options.samples, options.masks)
     once = plain_pass(model, x)
@@ -95,8 +71,6 @@ def time_in_turn(
 
 
 def _default_model() -> Any:
-    import keras
-
     return keras.Sequential(
         [
             keras.Input((784,)),
@@ -108,12 +82,3 @@ def _default_model() -> Any:
         ],
         name="dense",
     )
-
-
-COMMAND = Subcommand(
-    name="bench",
-    help="Time prediction in each engine against as many plain passes.",
-    add_arguments=add_arguments,
-    run=run,
-    epilog=_EPILOG,
-)

@@ -1,53 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command, and turns what happens into an exit code and one line.
+"""Runs a command, and turns its outcome into an exit code and one line.
 
-0: fine. 1: a file, the model or the machine. 2: the arguments (from argparse).
-130: interrupted.
+0: success. 1: a problem with a file, the model or the machine. 130: an
+interrupt. argparse exits with 2 for wrong arguments.
 """
 
+import argparse
 import os
-import signal
 import sys
 import traceback
-from collections.abc import Sequence
 
-from keras_bayesdrop._command import PROGRAM
-from keras_bayesdrop.cli import library_talk
-from keras_bayesdrop.cli.parser import parse
+from keras_bayesdrop.cli import bench
+from keras_bayesdrop.cli import predict
+from keras_bayesdrop.cli import reports
 from keras_bayesdrop.cli.problems import first_line
 from keras_bayesdrop.cli.quiet import quiet
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop_command import PROGRAM
 
-FINE, FAILED, INTERRUPTED = 0, 1, 130
+SUCCESS, FAILED, INTERRUPTED = 0, 1, 130
+
+_RUN = {
+    "predict": predict.run,
+    "inspect": reports.run_inspect,
+    "explain": reports.run_explain,
+    "info": reports.run_info,
+    "bench": bench.run,
+}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command that the arguments name.
+def run(options: argparse.Namespace) -> int:
+    """Runs a command; turns any error into one line.
 
     Args:
-        arguments: What follows the name of the program; by default those of
-            this process.
+        options: The result of `keras_bayesdrop_command.parse`.
 
     Returns:
-        The exit code. Wrong arguments and `--help` raise `SystemExit`, as
-        argparse has it.
-
-    Example:
-    ```python
-    main(["predict", "model.keras", "data.csv", "--out", "out.csv"])
-    ```
+        The exit code.
     """
-    library_talk.show()
-    options = parse(arguments)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        # Until here an interrupt ended the process; now it may have to clean
-        # up (see `_command`).
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with quiet(options.debug):
-            options.command.run(options)
+            _RUN[options.command](options)
             sys.stdout.flush()
-        return FINE
+        return SUCCESS
     except KeyboardInterrupt:
         _complain("interrupted; nothing was left behind")
         return INTERRUPTED
@@ -83,6 +78,7 @@ def _one_line(error: Exception) -> str:
             f"smaller --batch-size. Received: {first_line(error)}"
         )
     return (
-        "The command failed. Expected no such thing: --debug shows where. "
-        f"Received: {type(error).__name__}: {first_line(error)}"
+        "Unexpected error. Expected the command to finish; rerun with --debug "
+        f"for a traceback. Received: {type(error).__name__}: "
+        f"{first_line(error)}"
     )

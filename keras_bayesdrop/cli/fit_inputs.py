@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.cli.data_file import Data
 from keras_bayesdrop.cli.problems import problem
 from keras_bayesdrop.cli.quiet import warn
@@ -27,8 +28,6 @@ def fit_inputs(model: Any, data: Data, chosen: str | None) -> Any:
         data: What the file holds.
         chosen: Name of the array to take, or `None`.
     """
-    from keras_bayesdrop._core import private_keras
-
     graph = private_keras.graph_of(model)
     inputs = list(graph.inputs) if graph is not None else []
     arrays = data.arrays

@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+import keras
+
 from keras_bayesdrop._core.limits import Limit
 from keras_bayesdrop._core.limits import check_archive
 from keras_bayesdrop.cli.model_weights import bounded_variables
@@ -58,7 +60,6 @@ def load_model(
     config = check_model_file(path, max_bytes)
     limit = Limit(path, max_bytes, "--max-bytes")
     _import_all(imports)
-    import keras
 
     try:
         with bounded_variables(limit):

@@ -8,6 +8,10 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
+import h5py
+import keras
+import tensorflow as tf
+
 from keras_bayesdrop._core.limits import Limit
 from keras_bayesdrop._core.limits import check_npz
 from keras_bayesdrop.errors import TooLargeError
@@ -50,8 +54,6 @@ def bounded_variables(limit: Limit) -> Iterator[None]:
     Raises:
         TooLargeError: If they take more, whatever Keras makes of that.
     """
-    import keras
-
     plain = keras.Variable.__init__
     needed = 0
     refusal: TooLargeError | None = None
@@ -85,16 +87,11 @@ def bounded_variables(limit: Limit) -> Iterator[None]:
 
 
 def _bytes_of(dtype: Any) -> int:
-    import keras
-    import tensorflow as tf
-
     return int(tf.as_dtype(keras.utils.standardize_dtype(dtype)).size)
 
 
 def _size_of_hdf5(content: bytes) -> int:
     """Bytes of all datasets, once they are unpacked."""
-    import h5py
-
     size = 0
 
     def add(_: str, item: Any) -> None:

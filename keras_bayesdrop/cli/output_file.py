@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a file can be written, and that nothing is lost by it."""
+"""Output files: whether they can be written, and how each format is."""
 
+import functools
 import os
 import pathlib
+import types
+from collections.abc import Callable
 from collections.abc import Iterable
 
-from keras_bayesdrop.cli.problems import problem
+import numpy as np
 
-SUFFIXES = (".npz", ".csv", ".npy")
+from keras_bayesdrop.cli.prediction_table import write_table
+from keras_bayesdrop.cli.problems import problem
+from keras_bayesdrop.predictive import Predictive
 
 
 def check_writable(
@@ -57,3 +62,37 @@ def check_writable(
             "a new name for --out, or --force",
             f"--out {path}",
         )
+
+
+def writers_of(
+    predictions: dict[str, Predictive],
+    files: dict[str, pathlib.Path],
+    level: float,
+) -> dict[pathlib.Path, Callable[[pathlib.Path], None]]:
+    """Returns the functions that write predictions, by file.
+
+    Args:
+        predictions: By output.
+        files: By output, all with the same suffix.
+        level: Probability of the interval in a `.csv` file.
+    """
+    (suffix,) = {file.suffix for file in files.values()}
+    if suffix == ".csv":
+        return {
+            file: lambda part: write_table(part, predictions, level)
+            for file in files.values()
+        }
+    if suffix == ".npz":
+        return {file: predictions[name].save for name, file in files.items()}
+    return {
+        file: functools.partial(_save_samples, predictions[name])
+        for name, file in files.items()
+    }
+
+
+def _save_samples(predictive: Predictive, path: pathlib.Path) -> None:
+    samples = np.asarray(predictive.samples)
+    # `np.save` to a file hides why a write failed.
+    with path.open("wb") as file:
+        opened = types.SimpleNamespace(write=file.write)
+        np.save(opened, samples, allow_pickle=False)

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`keras-bayesdrop predict`: predictions with uncertainty, file to file."""
+"""`keras-bayesdrop predict`: predicts from a file to a file."""
 
 import argparse
 import contextlib
-import functools
 import pathlib
 import sys
-import types
-from collections.abc import Callable
 from typing import Any
 
 from keras_bayesdrop._core.files import write_files
@@ -17,12 +14,12 @@ from keras_bayesdrop.cli.fit_inputs import fit_inputs
 from keras_bayesdrop.cli.model_file import check_model_file
 from keras_bayesdrop.cli.model_file import load_model
 from keras_bayesdrop.cli.output_file import check_writable
-from keras_bayesdrop.cli.outputs import by_name
-from keras_bayesdrop.cli.outputs import files_of
-from keras_bayesdrop.cli.predict_arguments import EPILOG
-from keras_bayesdrop.cli.predict_arguments import add_arguments
-from keras_bayesdrop.cli.predict_arguments import check_options
-from keras_bayesdrop.cli.subcommand import Subcommand
+from keras_bayesdrop.cli.output_file import writers_of
+from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction.api import predict_with_uncertainty
+from keras_bayesdrop.prediction.sampling.output_files import by_name
+from keras_bayesdrop.prediction.sampling.output_files import files_of
 
 
 def run(options: argparse.Namespace) -> None:
@@ -42,20 +39,18 @@ def run(options: argparse.Namespace) -> None:
     files = files_of(out, _output_names(model, x))
     for file in files.values():
         check_writable(file, options.force, read)
-    found = by_name(model, _predict(model, x, options))
+    predictions = by_name(model, _predict(model, x, options))
 
     def check() -> None:
         for file in files.values():
             check_writable(file, options.force)  # Another may have come first.
 
-    write_files(_writers(found, files, options), check)
+    write_files(writers_of(predictions, files, options.interval), check)
     if not options.quiet:
-        sys.stdout.write(_report(found, sorted(set(files.values()))))
+        sys.stdout.write(_report(predictions, sorted(set(files.values()))))
 
 
 def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
-    from keras_bayesdrop.prediction.api import predict_with_uncertainty
-
     # The bar is for a person who waits; standard output is for results.
     bar = not options.quiet and sys.stderr.isatty()
     with contextlib.redirect_stdout(sys.stderr):
@@ -101,47 +96,14 @@ def _head(options: argparse.Namespace) -> Any:
 
 
 def _output_names(model: Any, x: Any) -> list[str]:
-    from keras_bayesdrop.plan import build_plan
-    from keras_bayesdrop.prediction import input_data
-
     input_data.count_rows(x)
     input_data.check_shapes(model, x)
     plan = build_plan(model, None, input_data.specs_of(x))
     return list(by_name(model, plan.pack(list(plan.outputs))))
 
 
-def _writers(
-    found: dict[str, Any],
-    files: dict[str, pathlib.Path],
-    options: argparse.Namespace,
-) -> dict[pathlib.Path, Callable[[pathlib.Path], None]]:
-    suffix = pathlib.Path(options.out).suffix
-    if suffix == ".csv":
-        from keras_bayesdrop.cli.prediction_table import write_table
-
-        return {
-            file: lambda part: write_table(part, found, options.interval)
-            for file in files.values()
-        }
-    if suffix == ".npz":
-        return {file: found[name].save for name, file in files.items()}
-    return {
-        file: functools.partial(_save_samples, found[name])
-        for name, file in files.items()
-    }
-
-
-def _save_samples(predictive: Any, path: pathlib.Path) -> None:
-    import numpy as np
-
-    # Given a file, np.save hides why a write failed.
-    with path.open("wb") as file:
-        opened = types.SimpleNamespace(write=file.write)
-        np.save(opened, predictive.samples, allow_pickle=False)
-
-
-def _report(found: dict[str, Any], files: list[pathlib.Path]) -> str:
-    stats = next(iter(found.values())).stats
+def _report(predictions: dict[str, Any], files: list[pathlib.Path]) -> str:
+    stats = next(iter(predictions.values())).stats
     how = (
         f"{stats.num_samples} samples, seed {stats.seed}"
         if stats.num_samples
@@ -151,20 +113,10 @@ def _report(found: dict[str, Any], files: list[pathlib.Path]) -> str:
         f"{', '.join(map(str, files))}: {stats.num_rows} row(s), {how}, "
         f"{stats.seconds:.2f} s"
     ]
-    for name, predictive in found.items():
+    for name, predictive in predictions.items():
         spread = predictive.std.reshape(len(predictive), -1).mean(axis=1)
         lines.append(
             f"{name}: {predictive.task}, shape {predictive.mean.shape}, mean "
             f"std {spread.mean():.4g}, largest in row {spread.argmax()}"
         )
     return "\n".join(lines) + "\n"
-
-
-COMMAND = Subcommand(
-    name="predict",
-    help="Predict with uncertainty, from a file to a file.",
-    add_arguments=add_arguments,
-    run=run,
-    check=check_options,
-    epilog=EPILOG,
-)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from keras_bayesdrop._command import PROGRAM
 from keras_bayesdrop.errors import BayesdropWarning
+from keras_bayesdrop_command import PROGRAM
 
 _LOGGERS = ("absl", "tensorflow")
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of a prediction as a table: what runs where, and why."""
+"""The report of `explain`: the plan of a prediction, step by step."""
 
 import dataclasses
-import sys
 
 import keras
 
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop._core.choice import ENGINES
-from keras_bayesdrop._core.table import format_table
+from keras_bayesdrop._core.renamed import refuse_old_keywords
+from keras_bayesdrop._core.table import Report
+from keras_bayesdrop._core.table import Table
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_model
 from keras_bayesdrop.engines import assign_steps
@@ -23,7 +24,7 @@ from keras_bayesdrop.plan import build_plan
 
 @dataclasses.dataclass(frozen=True)
 class StepReport:
-    """A step of the plan, for people to read.
+    """A step of the plan in the report.
 
     Attributes:
         path: Names from the model down to the layer.
@@ -43,8 +44,8 @@ class StepReport:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Explanation:
-    """What `explain` found.
+class Explanation(Report):
+    """The plan of a prediction. Prints itself.
 
     Attributes:
         model: Name of the model.
@@ -54,41 +55,36 @@ class Explanation:
     model: str
     steps: tuple[StepReport, ...]
 
-    def __str__(self) -> str:
-        """Returns the plan as text."""
+    def _blocks(self) -> list[str | Table]:
         header = ("step", "layer", "runs", "noise", "engine", "why")
         rows = [dataclasses.astuple(step) for step in self.steps]
-        return f"Model `{self.model}`\n\n{format_table(header, rows)}"
-
-    def __repr__(self) -> str:
-        """Returns the counts."""
-        once = sum(step.runs == "once" for step in self.steps)
-        return (
-            f"Explanation(model={self.model!r}, once={once}, "
-            f"per_sample={len(self.steps) - once})"
-        )
+        return [f"Model `{self.model}`", Table(header, rows)]
 
 
+@refuse_old_keywords({"verbose": "`print(explain(model))` to print the report"})
 def explain(
     model: keras.Model,
     layers: LayerSelection = None,
     engine: str = "auto",
-    verbose: bool = True,
 ) -> Explanation:
-    """Shows how `predict_with_uncertainty` would run a model.
+    """Explains how `predict_with_uncertainty` would run a model.
+
+    For each step the report says whether it runs once per row or once per
+    sample, in which engine, and why.
 
     Args:
         model: A built Keras model.
-        layers: Which noise sites are active, as in prediction.
+        layers: The noise sites that are active, as in prediction.
         engine: `"auto"`, `"fused"` or `"reference"`.
-        verbose: Whether to print the table as well.
 
     Returns:
-        The plan; `str` of it is the table.
+        The plan, which prints itself.
 
     Example:
     ```python
-    keras_bayesdrop.explain(model)
+    plan = keras_bayesdrop.explain(model)
+    print(plan)
+    assert plan.steps[-1].runs == "per sample"
     ```
     """
     private_keras.require_tensorflow()
@@ -97,7 +93,7 @@ def explain(
     model, layers = source_of(model, layers)
     plan = build_plan(model, layers)
     chosen, reason = choose_engine(plan, engine)
-    explanation = Explanation(
+    return Explanation(
         model.name,
         tuple(
             StepReport(
@@ -111,9 +107,6 @@ def explain(
             for number, each in enumerate(assign_steps(plan, chosen, reason))
         ),
     )
-    if verbose:
-        sys.stdout.write(f"{explanation}\n")
-    return explanation
 
 
 def _noise(step: Step, plan: Plan) -> str:

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is installed here, and which engine will run."""
+"""The report of `info`: versions, the op library, the machine, the engine."""
 
 import dataclasses
 import os
 import platform
-import sys
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core import op_library
-from keras_bayesdrop._core.table import format_table
+from keras_bayesdrop._core.renamed import refuse_old_keywords
+from keras_bayesdrop._core.table import Report
+from keras_bayesdrop._core.table import Table
 from keras_bayesdrop._core.version import __version__
 from keras_bayesdrop.engines import why_no_fused_engine
 
 
-@dataclasses.dataclass(frozen=True)
-class Information:
-    """What `info` found.
+@dataclasses.dataclass(frozen=True, repr=False)
+class Information(Report):
+    """The installation and the machine. Prints itself.
 
     Attributes:
         keras_bayesdrop: Version of this package.
@@ -28,18 +29,18 @@ class Information:
         numpy: Version of NumPy.
         python: Version of Python.
         library: File of the op library; empty if it is not in use.
-        library_problem: Why it is not in use; empty if it is.
+        library_problem: Why the op library is not in use; empty if it is.
         built_for: TensorFlow version that it was built for, if known.
         compiler: Compiler that built it, if known.
-        instruction_set: Instruction set that its CPU kernels use.
-        instruction_set_problem: Why that is not the one that the environment
-            variable `KBD_ISA` names; empty if it is.
+        instruction_set: Instruction set of its CPU kernels.
+        instruction_set_problem: Why the instruction set of the environment
+            variable `KBD_ISA` is not in use; empty if it is.
         threads: Threads that one op may use.
         cores: Cores that this process may use.
         gpus: GPUs that TensorFlow sees.
         cuda_architectures: GPU architectures that the op library has code for.
-        engine: Engine, or engines, that `engine="auto"` uses.
-        engine_reason: Why.
+        engine: Engine that `engine="auto"` uses.
+        engine_reason: Why it uses this engine.
     """
 
     keras_bayesdrop: str
@@ -61,8 +62,7 @@ class Information:
     engine: str
     engine_reason: str
 
-    def __str__(self) -> str:
-        """Returns the report as text."""
+    def _blocks(self) -> list[Table]:
         rows = [
             ("TensorFlow", self.tensorflow),
             ("Keras", f"{self.keras}, backend {self.backend}"),
@@ -88,41 +88,41 @@ class Information:
             ("GPU code", ", ".join(self.cuda_architectures) or "none"),
             ("engine='auto'", f"{self.engine}: {self.engine_reason}"),
         ]
-        return format_table(("keras_bayesdrop", self.keras_bayesdrop), rows)
+        return [Table(("keras_bayesdrop", self.keras_bayesdrop), rows)]
 
 
-def info(verbose: bool = True) -> Information:
+@refuse_old_keywords({"verbose": "`print(info())` to print the report"})
+def info() -> Information:
     """Reports versions, the op library, the machine, and the engine in use.
 
-    `python -m keras_bayesdrop info` prints the same. The op library is loaded
-    and asked, which starts TensorFlow's runtime: settings such as
-    `tf.config.threading` come before.
-
-    Args:
-        verbose: Whether to print the report as well.
+    `keras-bayesdrop info` prints the same. The call loads the op library,
+    which starts TensorFlow's runtime: change settings such as
+    `tf.config.threading` before it.
 
     Returns:
-        The report; `str` of it is the text.
+        The report, which prints itself.
 
     Example:
     ```python
-    keras_bayesdrop.info()
+    report = keras_bayesdrop.info()
+    print(report)
+    assert report.engine in ("fused", "reference")
     ```
     """
-    found = op_library.library()
-    build = found.build
-    instruction_set, instruction_set_problem = found.instruction_set()
+    library = op_library.library()
+    build = library.build
+    instruction_set, instruction_set_problem = library.instruction_set()
     engine, engine_reason = _engine()
     cores = _cores()
-    report = Information(
+    return Information(
         keras_bayesdrop=__version__,
         tensorflow=tf.__version__,
         keras=keras.__version__,
         backend=keras.backend.backend(),
         numpy=np.__version__,
         python=platform.python_version(),
-        library=found.path if found.ops is not None else "",
-        library_problem=found.problem,
+        library=library.path if library.ops is not None else "",
+        library_problem=library.problem,
         built_for=build.TENSORFLOW_VERSION if build else "",
         compiler=build.COMPILER if build else "",
         instruction_set=instruction_set,
@@ -130,13 +130,10 @@ def info(verbose: bool = True) -> Information:
         threads=_threads(cores),
         cores=cores,
         gpus=_gpus(),
-        cuda_architectures=found.gpu_code,
+        cuda_architectures=library.gpu_code,
         engine=engine,
         engine_reason=engine_reason,
     )
-    if verbose:
-        sys.stdout.write(f"{report}\n")
-    return report
 
 
 def _engine() -> tuple[str, str]:

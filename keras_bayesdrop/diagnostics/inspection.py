@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a model is stochastic, and what could not be reached."""
+"""The report of `inspect`: the noise sites of a model."""
 
 import dataclasses
-import sys
 from typing import Any
 
 import keras
 
 from keras_bayesdrop._core import private_keras
-from keras_bayesdrop._core.table import format_table
+from keras_bayesdrop._core.renamed import refuse_old_keywords
+from keras_bayesdrop._core.table import Report
+from keras_bayesdrop._core.table import Table
 from keras_bayesdrop._core.validate import check_model
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.source import source_of
@@ -19,16 +20,16 @@ from keras_bayesdrop.prediction import input_data
 
 @dataclasses.dataclass(frozen=True)
 class SiteReport:
-    """A noise site, for people to read.
+    """A noise site in the report.
 
     Attributes:
         path: Names from the model down to the layer.
         layer: Class name of the layer.
         noise: The noise in words.
         active: Whether prediction turns it on: its rate is above 0, and it is
-            none that has to be asked for (augmentation).
-        drawn: Whether it was seen to draw. `None` where that takes an example
-            of the inputs, and none was at hand.
+            not augmentation, which has to be selected.
+        drawn: Whether it was seen to draw when the model was traced. `None`
+            where tracing needs an example of the inputs and got none.
     """
 
     path: str
@@ -39,13 +40,14 @@ class SiteReport:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Inspection:
-    """What `inspect` found.
+class Inspection(Report):
+    """The noise of a model. Prints itself.
 
     Attributes:
         model: Name of the model.
-        stochastic: The noise sites that prediction turns on.
-        unreachable: Path and reason of noise that it cannot turn on.
+        stochastic: The noise sites that prediction can turn on.
+        unreachable: Path and reason of each noise that prediction cannot
+            turn on.
         batch_norms: Number of BatchNormalization layers, which stay in
             inference mode.
     """
@@ -55,64 +57,50 @@ class Inspection:
     unreachable: tuple[tuple[str, str], ...]
     batch_norms: int
 
-    def __str__(self) -> str:
-        """Returns the report as text."""
-        lines = [f"Model `{self.model}`"]
+    def _blocks(self) -> list[str | Table]:
+        blocks: list[str | Table] = [f"Model `{self.model}`"]
         if self.stochastic:
+            header = ("noise site", "layer", "noise", "active", "drawn")
             rows = [
                 (s.path, s.layer, s.noise, _word(s.active), _word(s.drawn))
                 for s in self.stochastic
             ]
-            header = ("noise site", "layer", "noise", "active", "drawn")
-            lines += ["", format_table(header, rows)]
+            blocks.append(Table(header, rows))
         else:
-            lines += ["", "No noise site: nothing to sample."]
+            blocks.append("No noise site: nothing to sample.")
         if self.unreachable:
-            lines += [
-                "",
-                format_table(("out of reach", "why"), self.unreachable),
-            ]
+            blocks.append(Table(("out of reach", "why"), self.unreachable))
         if self.batch_norms:
-            lines += [
-                "",
+            blocks.append(
                 f"{self.batch_norms} BatchNormalization layer(s): in "
-                "inference mode, statistics untouched.",
-            ]
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        """Returns the counts."""
-        return (
-            f"Inspection(model={self.model!r}, "
-            f"stochastic={len(self.stochastic)}, "
-            f"unreachable={len(self.unreachable)})"
-        )
+                "inference mode, statistics untouched."
+            )
+        return blocks
 
 
 def _word(answer: bool | None) -> str:
     return {True: "yes", False: "no", None: "unknown"}[answer]
 
 
-def inspect(
-    model: keras.Model, x: Any = None, verbose: bool = True
-) -> Inspection:
-    """Reports what of a model is stochastic, and what could not be reached.
+@refuse_old_keywords({"verbose": "`print(inspect(model))` to print the report"})
+def inspect(model: keras.Model, x: Any = None) -> Inspection:
+    """Reports the noise of a model, and noise that could not be reached.
 
-    Layers are traced to see what they draw; nothing is trained or changed.
+    Layers are traced to see what they draw. The model is not changed.
 
     Args:
         model: A built Keras model.
-        x: Rows like those to predict, an array or a structure of arrays.
-            Needed to see what a model draws whose `call` is its own code;
-            without, its sites are reported as `unknown`.
-        verbose: Whether to print the report as well.
+        x: Rows like those to predict, an array or a structure of arrays. A
+            model whose `call` is its own code needs them to be traced;
+            without them its sites are reported as `unknown`.
 
     Returns:
-        The report; `str` of it is the text.
+        The report, which prints itself.
 
     Example:
     ```python
     report = keras_bayesdrop.inspect(model)
+    print(report)
     assert not report.unreachable
     ```
     """
@@ -122,7 +110,7 @@ def inspect(
     if isinstance(x, bool):
         raise BayesdropError(
             "Invalid value for argument `x`. Expected rows for the model, or "
-            f"None. Received: x={x} (`verbose` is the third argument)"
+            f"None. Received: x={x}"
         )
     example = None
     if x is not None:
@@ -135,7 +123,7 @@ def inspect(
         example = input_data.specs_of(x)
     surveyed = survey(model, example)
     active = active_paths(None, surveyed)
-    report = Inspection(
+    return Inspection(
         model.name,
         tuple(
             SiteReport(
@@ -153,6 +141,3 @@ def inspect(
             for layer in private_keras.all_layers(model)
         ),
     )
-    if verbose:
-        sys.stdout.write(f"{report}\n")
-    return report

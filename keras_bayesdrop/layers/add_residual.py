@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
@@ -16,7 +17,7 @@ from keras_bayesdrop.layers._gaussian.block_prior import BlockPrior
 from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.layers.sources import ResidualSource
 from keras_bayesdrop.layers.sources import ScaleSource
-from keras_bayesdrop.losses.likelihood import refuse_old_keywords
+from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
 from keras_bayesdrop.noise import Multiplicative
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.priors import ScalePrior
@@ -138,6 +139,7 @@ class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
           depth.
     """
 
+    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         block: Any,
@@ -156,7 +158,6 @@ class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        refuse_old_keywords(kwargs)
         super().__init__(**kwargs)
         self.block = _residual.check_block(block)
         self.mode = check_choice(mode, "mode", MODES)

@@ -6,11 +6,12 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop.layers._gaussian.estimators import get_estimator
 from keras_bayesdrop.layers._gaussian.layer import StructuredLayer
 from keras_bayesdrop.layers._gaussian.structured_prior import StructuredPrior
 from keras_bayesdrop.layers._kl_penalty import KLPenalty
-from keras_bayesdrop.losses.likelihood import refuse_old_keywords
+from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
 
 
 @export("keras_bayesdrop.layers.BayesianDense")
@@ -118,6 +119,7 @@ class BayesianDense(StructuredLayer, keras.layers.Dense):
 
     plain_class = keras.layers.Dense
 
+    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         units: int,
@@ -133,7 +135,6 @@ class BayesianDense(StructuredLayer, keras.layers.Dense):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        refuse_old_keywords(kwargs)
         super().__init__(units, **kwargs)
         self._compose(
             penalty=KLPenalty(

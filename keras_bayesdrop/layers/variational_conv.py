@@ -6,13 +6,14 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.layers._gaussian.estimators import estimator_for
 from keras_bayesdrop.layers._gaussian.kernel_noise import KernelNoise
 from keras_bayesdrop.layers._gaussian.layer import VariationalLayer
 from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
 from keras_bayesdrop.layers._kl_penalty import KLPenalty
-from keras_bayesdrop.losses.likelihood import refuse_old_keywords
+from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
 
 
 class _VariationalConv(VariationalLayer):
@@ -21,6 +22,7 @@ class _VariationalConv(VariationalLayer):
     # Of the layer of Keras.
     groups: int
 
+    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         filters: int,
@@ -38,7 +40,6 @@ class _VariationalConv(VariationalLayer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        refuse_old_keywords(kwargs)
         super().__init__(filters, kernel_size, **kwargs)  # type: ignore[call-arg]
         self._compose(
             penalty=KLPenalty(

@@ -6,12 +6,13 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop.layers._gaussian.estimators import estimator_for
 from keras_bayesdrop.layers._gaussian.kernel_noise import KernelNoise
 from keras_bayesdrop.layers._gaussian.layer import VariationalLayer
 from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
 from keras_bayesdrop.layers._kl_penalty import KLPenalty
-from keras_bayesdrop.losses.likelihood import refuse_old_keywords
+from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
 
 
 @export("keras_bayesdrop.layers.VariationalDense")
@@ -122,6 +123,7 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
 
     plain_class = keras.layers.Dense
 
+    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         units: int,
@@ -138,7 +140,6 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        refuse_old_keywords(kwargs)
         super().__init__(units, **kwargs)
         self._compose(
             penalty=KLPenalty(

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.layers._gaussian.log_alpha import clip
@@ -15,7 +16,7 @@ from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.layers._operations import wide_dtype
 from keras_bayesdrop.layers._random import draw_normal
 from keras_bayesdrop.layers.sources import PlainInside
-from keras_bayesdrop.losses.likelihood import refuse_old_keywords
+from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
 from keras_bayesdrop.noise import LearnedGaussian
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import NoiseSource
@@ -83,6 +84,7 @@ class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
         - [Hron et al., 2017](https://arxiv.org/abs/1711.02989).
     """
 
+    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         num_train_examples: int,
@@ -97,7 +99,6 @@ class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        refuse_old_keywords(kwargs)
         super().__init__(**kwargs)
         self.kl_penalty = KLPenalty(
             self,

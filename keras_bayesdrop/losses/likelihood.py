@@ -22,8 +22,6 @@ from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop._core.validate import no_more_keywords
-from keras_bayesdrop._core.validate import renamed_keyword
 
 _L = TypeVar("_L", bound="Likelihood")
 
@@ -31,7 +29,8 @@ _L = TypeVar("_L", bound="Likelihood")
 TIMES_TAU = {"mse": 2.0, "half_mse": 1.0}
 
 # Arguments of layers and regularizers before there were likelihoods.
-_OLD_KEYWORDS = {
+# Arguments that `likelihood` replaces.
+OLD_KEYWORDS = {
     "loss": "likelihood='nll', or likelihood=GaussianLikelihood("
     "noise_precision) for a squared error",
     "noise_precision": "likelihood=GaussianLikelihood(noise_precision)",
@@ -181,18 +180,3 @@ def get_likelihood(identifier: Any) -> Likelihood:
             "`GaussianLikelihood(noise_precision)`",
         )
     return likelihood
-
-
-def refuse_old_keywords(
-    kwargs: dict[str, Any], function: str | None = None
-) -> None:
-    """Raises if keyword arguments hold an older spelling of `likelihood`.
-
-    Args:
-        kwargs: The keyword arguments that a function does not know.
-        function: Name of the function or class if it takes no others, or
-            `None` if it hands the others to Keras.
-    """
-    renamed_keyword(kwargs, _OLD_KEYWORDS)
-    if function is not None:
-        no_more_keywords(kwargs, function)

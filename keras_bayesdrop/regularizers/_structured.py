@@ -12,13 +12,14 @@ from typing import ClassVar
 
 import keras
 
+from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
 from keras_bayesdrop.losses.likelihood import get_likelihood
-from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.priors import structured_scales
 from keras_bayesdrop.priors.structures import check_structure
@@ -39,6 +40,7 @@ class StructuredPenalty(keras.regularizers.Regularizer):
 
     structure: ClassVar[str]
 
+    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         row_prior: Any,
@@ -48,9 +50,7 @@ class StructuredPenalty(keras.regularizers.Regularizer):
         sigma0: float,
         epsilon: float,
         likelihood: Any,
-        **kwargs: Any,
     ) -> None:
-        refuse_old_keywords(kwargs, type(self).__name__)
         self.row_prior, self.matrix_prior = check_structure(
             self.structure, row_prior, matrix_prior
         )

@@ -17,12 +17,13 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop._core.validate import check_rate
+from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
 from keras_bayesdrop.losses.likelihood import GaussianLikelihood
 from keras_bayesdrop.losses.likelihood import get_likelihood
-from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
 @export("keras_bayesdrop.regularizers.DropoutL2")
@@ -86,15 +87,14 @@ class DropoutL2(keras.regularizers.Regularizer):
           the appendix with the derivation; its proposition 1 gives the KL.
     """
 
+    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         rate: float,
         length_scale: float,
         num_train_examples: int,
         likelihood: Any = None,
-        **kwargs: Any,
     ) -> None:
-        refuse_old_keywords(kwargs, type(self).__name__)
         self.rate = check_rate(rate, below_one=True)
         self.length_scale = check_positive(length_scale, "length_scale")
         self.num_train_examples = check_positive_int(

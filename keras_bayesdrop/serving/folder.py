@@ -4,7 +4,7 @@
 import os
 import pathlib
 
-from keras_bayesdrop._core.files import clear_left_overs
+from keras_bayesdrop._core.scratch import clear_left_overs
 from keras_bayesdrop.errors import BayesdropError
 
 _MARK = "saved_model.pb"

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop._core.arrays import Array
-from keras_bayesdrop._core.table import format_table
+from keras_bayesdrop._core.table import Report
+from keras_bayesdrop._core.table import Table
 from keras_bayesdrop.errors import BayesdropError
 
 _ABSENT = "-"
@@ -104,8 +105,8 @@ class LayerConsistency:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Consistency:
-    """What `consistency` found.
+class Consistency(Report):
+    """The units of a model over masks. Prints itself.
 
     Attributes:
         model: Name of the model.
@@ -132,8 +133,8 @@ class Consistency:
             f"Received: {path!r}"
         )
 
-    def __str__(self) -> str:
-        """Returns means over inputs and units as a table."""
+    def _blocks(self) -> list[str | Table]:
+        """Returns the title, and means over inputs and units as a table."""
         title = (
             f"Model `{self.model}`, {self.num_samples} masks, "
             f"{self.num_rows} inputs"
@@ -141,12 +142,7 @@ class Consistency:
         header = ["layer", "class", "units", "E", "V", "|E - W|", "|E - NWGM|"]
         header += ["silent", "active", "sparsity"]
         rows = [(each.path, each.layer, *_cells(each)) for each in self.layers]
-        return "\n".join([title, "", format_table(header, rows)])
-
-    def __repr__(self) -> str:
-        """Returns the paths."""
-        paths = [each.path for each in self.layers]
-        return f"Consistency(model={self.model!r}, layers={paths})"
+        return [title, Table(header, rows)]
 
 
 def _cells(layer: LayerConsistency) -> tuple[str, ...]:

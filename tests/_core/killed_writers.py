@@ -6,7 +6,6 @@ that it may fork. The child is killed; the parent looks at what is left, writes
 again, and prints what it saw as JSON.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -17,7 +16,8 @@ import sys
 import numpy as np
 
 from keras_bayesdrop._core import files
-from keras_bayesdrop.cli import predict
+from keras_bayesdrop._core import scratch
+from keras_bayesdrop.cli.output_file import writers_of
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.stats import Stats
 
@@ -57,9 +57,8 @@ def save(value):
 def by_command(suffix):
     def write(value):
         target = pathlib.Path(f"target{suffix}")
-        options = argparse.Namespace(out=str(target), interval=0.9)
-        writers = predict._writers(
-            {"output": prediction(value)}, {"output": target}, options
+        writers = writers_of(
+            {"output": prediction(value)}, {"output": target}, 0.9
         )
         files.write_files(writers, lambda: None)
         return target
@@ -123,11 +122,11 @@ def before_the_rename():
 
 def after_the_rename():
     os.replace = die_once_in_place(os.replace)
-    files._exchange = die_once_in_place(files._exchange)
+    scratch._exchange = die_once_in_place(scratch._exchange)
 
 
 def between_two_renames():
-    files._exchange = lambda *_: False
+    scratch._exchange = lambda *_: False
     rename = os.rename
 
     def kill_if_old_is_aside(source, target):
@@ -173,7 +172,7 @@ def main(writer, moment):
     seen["parts"] = len([n for n in os.listdir() if n.endswith(".part")])
     seen["there"] = target.exists()
     if not seen["there"]:
-        files.clear_left_overs(target)  # As the next run does at once.
+        scratch.clear_left_overs(target)  # As the next run does at once.
     after = content(target)
     writer(2)
     new = content(target)

@@ -9,8 +9,8 @@ import hypothesis.strategies as st
 import pytest
 import tensorflow as tf
 
-from keras_bayesdrop._core.elf import truncation
 from keras_bayesdrop._core.op_library import _build_info
+from keras_bayesdrop._core.op_library import truncation
 
 BUILD = _build_info()
 LIBRARIES = [

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bayesdrop.callbacks import ConsistencyMonitor
-from keras_bayesdrop.diagnostics.consistency import consistency
+from keras_bayesdrop.diagnostics import consistency
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.errors import NothingToSampleError

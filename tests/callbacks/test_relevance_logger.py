@@ -7,7 +7,7 @@ import pytest
 
 from keras_bayesdrop.callbacks import RelevanceLogger
 from keras_bayesdrop.callbacks import VariationalEM
-from keras_bayesdrop.diagnostics.relevance import relevance
+from keras_bayesdrop.diagnostics import relevance
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import BayesianDense
 from keras_bayesdrop.regularizers import ADD

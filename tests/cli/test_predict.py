@@ -13,9 +13,8 @@ import pytest
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop.cli import main
 from keras_bayesdrop.cli import predict as command
-from keras_bayesdrop.prediction import api as library_predict
+from keras_bayesdrop_command import main
 from tests.cli import files
 from tests.helpers import flat
 from tests.helpers import largest_file
@@ -500,7 +499,7 @@ def test_interrupted_while_predicting(folder, capsys, monkeypatch):
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(library_predict, "predict_with_uncertainty", stop)
+    monkeypatch.setattr(command, "predict_with_uncertainty", stop)
     assert run("--out", "out.npz") == 130
     assert sorted(os.listdir()) == ["data.npy", "model.keras"]
     assert "Traceback" not in capsys.readouterr().err

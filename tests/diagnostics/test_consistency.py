@@ -11,13 +11,13 @@ import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop import theory
-from keras_bayesdrop.diagnostics.consistency import Consistency
-from keras_bayesdrop.diagnostics.consistency import consistency
+from keras_bayesdrop.diagnostics import consistency
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.errors import SelectionError
+from keras_bayesdrop.theory.consistency import Consistency
 
 SAMPLES = 8192
 RATES = (0.2, 0.5)
@@ -246,7 +246,9 @@ def test_table_and_names():
     cells = [cell.strip() for cell in lines[4].split("  ") if cell.strip()]
     shares = ["40.0 %", "40.0 %", "55.0 %"]
     assert cells == ["units", "Dense", "5", "0.4", "0", "0", "-", *shares]
-    assert repr(found) == "Consistency(model='small', layers=['units', 'last'])"
+    assert repr(found) == str(found)
+    assert found._repr_html_().count("<tr>") == 3
+    assert [layer.path for layer in found.layers] == ["units", "last"]
     assert "path='last', layer='Dense', shape=(4, 1)" in repr(found.layers[1])
     with pytest.raises(BayesdropError, match=r"\['units', 'last'\]. Received"):
         found["none"]

@@ -5,6 +5,7 @@ import keras
 import pytest
 
 import keras_bayesdrop as kbd
+from keras_bayesdrop.errors import BayesdropError
 from tests import zoo
 
 layers = keras.layers
@@ -22,7 +23,7 @@ def model():
 def test_table(capsys):
     explanation = kbd.explain(model(), engine="reference")
     text = str(explanation)
-    assert capsys.readouterr().out == f"{text}\n"
+    assert capsys.readouterr().out == ""
     assert text.startswith("Model `whole`\n")
     rows = [line.split("  ") for line in text.split("\n")]
     words = [[cell.strip() for cell in row if cell.strip()] for row in rows]
@@ -47,15 +48,29 @@ def test_table(capsys):
         ],
         ["after", "Dense", "per sample", "reference", "asked for"],
     ]
-    assert repr(explanation) == (
-        "Explanation(model='whole', once=1, per_sample=3)"
-    )
+    assert repr(explanation) == text
+    assert [step.runs for step in explanation.steps] == [
+        "once",
+        *("per sample",) * 3,
+    ]
+
+
+def test_notebooks_show_a_table():
+    page = kbd.explain(model(), engine="reference")._repr_html_()
+    assert page.startswith("<p>Model <code>whole</code></p>")
+    assert page.count("<tr>") == 5
+    assert "<td>Bernoulli, rate 0.5</td>" in page
+
+
+def test_old_keyword_names_the_new_spelling():
+    with pytest.raises(BayesdropError, match=r"print\(explain\(model\)\)"):
+        kbd.explain(model(), verbose=False)
 
 
 def test_chosen_layers():
     runs = {
         step.path: (step.runs, step.noise)
-        for step in kbd.explain(model(), layers="block/.*", verbose=False).steps
+        for step in kbd.explain(model(), layers="block/.*").steps
     }
     assert runs["drop"] == ("once", "Bernoulli, rate 0.5 (off)")
     assert runs["block"] == ("per sample", "inside: 1 site(s)")
@@ -64,13 +79,13 @@ def test_chosen_layers():
 
 def test_view_keeps_its_choice():
     view = kbd.stochastic(model(), layers="block/.*")
-    assert kbd.explain(view, verbose=False).steps[1].runs == "once"
+    assert kbd.explain(view).steps[1].runs == "once"
 
 
 @pytest.mark.parametrize("name", sorted(zoo.ZOO))
 def test_every_model_is_explained(name):
     zoo_model, _ = zoo.ZOO[name].build()
-    steps = kbd.explain(zoo_model, verbose=False).steps
+    steps = kbd.explain(zoo_model).steps
     assert steps
     assert {step.runs for step in steps} <= {"once", "per sample"}
     noisy = [step for step in steps if step.noise and "(off)" not in step.noise]
@@ -80,6 +95,6 @@ def test_every_model_is_explained(name):
 
 
 def test_subclassed_model_says_that_it_runs_per_sample():
-    (step,) = kbd.explain(zoo.ZOO["subclassed"].build()[0], verbose=False).steps
+    (step,) = kbd.explain(zoo.ZOO["subclassed"].build()[0]).steps
     assert step.runs == "per sample"
     assert step.noise == "inside: 1 site(s)"

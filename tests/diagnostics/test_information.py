@@ -14,6 +14,7 @@ import tensorflow as tf
 import keras_bayesdrop as kbd
 from keras_bayesdrop._core import op_library
 from keras_bayesdrop.diagnostics import information
+from keras_bayesdrop.errors import BayesdropError
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def fake_library():
 
 
 def test_versions():
-    report = kbd.info(verbose=False)
+    report = kbd.info()
     assert report.keras_bayesdrop == kbd.__version__
     assert report.tensorflow == tf.__version__
     assert report.keras == keras.__version__
@@ -50,7 +51,7 @@ def test_versions():
 
 
 def test_library_or_reason():
-    report = kbd.info(verbose=False)
+    report = kbd.info()
     assert bool(report.library) != bool(report.library_problem)
     assert bool(report.library) == bool(report.instruction_set)
     fused = report.library and not report.gpus
@@ -60,7 +61,7 @@ def test_library_or_reason():
 def test_everything_of_a_library_is_shown(pretend, monkeypatch):
     pretend(fake_library())
     monkeypatch.setattr(information, "_gpus", lambda: ())
-    report = kbd.info(verbose=False)
+    report = kbd.info()
     assert report.engine == "fused"
     text = str(report)
     for part in (
@@ -79,7 +80,7 @@ def test_gpus_are_shown(pretend, monkeypatch):
     monkeypatch.setattr(
         tf.config, "list_physical_devices", lambda kind: ["A100", "T4"]
     )
-    report = kbd.info(verbose=False)
+    report = kbd.info()
     assert "GPUs             A100, T4" in str(report)
     assert report.engine == "fused"
 
@@ -90,21 +91,21 @@ def test_a_gpu_needs_code_for_it(pretend, monkeypatch):
     pretend(library)
     monkeypatch.setattr(information, "_gpus", lambda: ("T4",))
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["T4"])
-    report = kbd.info(verbose=False)
+    report = kbd.info()
     assert report.engine == "reference"
     assert "no code for it" in report.engine_reason
 
 
 def test_reason_is_shown_when_there_is_none(pretend):
     pretend(op_library.Library(problem="the dog ate it"))
-    report = kbd.info(verbose=False)
+    report = kbd.info()
     assert report.library == ""
     assert "op library       none: the dog ate it" in str(report)
     assert "engine='auto'    reference: " in str(report)
 
 
 def test_columns_are_aligned():
-    head, rule, *rows = str(kbd.info(verbose=False)).splitlines()
+    head, rule, *rows = str(kbd.info()).splitlines()
     start = rule.index(" -") + 1
     for line in (head, *rows):
         assert line[start - 1] == " " and line[start] != " "
@@ -112,21 +113,27 @@ def test_columns_are_aligned():
 
 def test_threads(monkeypatch):
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
-    assert kbd.info(verbose=False).threads == 3
+    assert kbd.info().threads == 3
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "")
-    report = kbd.info(verbose=False)
+    report = kbd.info()
     assert report.threads == report.cores > 0
 
 
-def test_prints_unless_told_not_to(capsys):
-    report = kbd.info(verbose=False)
-    assert capsys.readouterr().out == ""
+def test_returns_a_report_that_prints_itself(capsys):
+    report = kbd.info()
     assert kbd.info() == report
-    assert capsys.readouterr().out == f"{report}\n"
+    assert capsys.readouterr().out == ""
+    assert repr(report) == str(report)
+    assert report._repr_html_().startswith("<table><thead><tr><th>keras_bayes")
+
+
+def test_old_keyword_names_the_new_spelling():
+    with pytest.raises(BayesdropError, match=r"print\(info\(\)\)"):
+        kbd.info(verbose=False)
 
 
 def test_report_is_frozen():
-    report = kbd.info(verbose=False)
+    report = kbd.info()
     with pytest.raises(dataclasses.FrozenInstanceError):
         report.keras = "4"
 
@@ -139,4 +146,4 @@ def test_command_prints_the_same():
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{kbd.info(verbose=False)}\n"
+    assert done.stdout == f"{kbd.info()}\n"

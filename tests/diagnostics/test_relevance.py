@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bayesdrop import deterministic
-from keras_bayesdrop.diagnostics.relevance import relevance
+from keras_bayesdrop.diagnostics import relevance
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers import BayesianConv2D
 from keras_bayesdrop.layers import BayesianDense
@@ -85,10 +85,15 @@ def test_table():
     model = make_model()
     model.get_layer("inner").get_layer("conv").row_scales.assign([0.25, 0.75])
     found = relevance(model)
-    assert repr(found) == (
-        "Relevance(model='net', layers=['inner/conv', 'inner/map', "
-        "'words/embeddings', 'lstm/lstm_cell', 'last'])"
-    )
+    assert repr(found) == str(found)
+    assert found._repr_html_().count("<tr>") == 6
+    assert [layer.path for layer in found.layers] == [
+        "inner/conv",
+        "inner/map",
+        "words/embeddings",
+        "lstm/lstm_cell",
+        "last",
+    ]
     lines = str(found).splitlines()
     assert lines[0] == "Model `net`, prior scales of weights"
     rows = [line.split() for line in lines[2:]]

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop.cli.parser import COMMANDS
+from keras_bayesdrop_command import COMMANDS
 from tests.docs.pages import blocks_in
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -55,7 +55,7 @@ def test_features_are_public_and_tested():
     golden = (ROOT / "tests" / "golden_api.txt").read_text("utf-8").split()
     public = {name.rpartition(".")[2] for name in golden}
     public |= {name for name in dir(kbd.Predictive) if name[0] != "_"}
-    public |= {command.name for command in COMMANDS} | {"keras-bayesdrop"}
+    public |= COMMANDS.keys() | {"keras-bayesdrop"}
     public |= {"distribute", "first_row"}
     named = list(features())
     assert len(named) > 60

@@ -122,7 +122,7 @@ def assert_engines_agree(model, x, rtol=1e-5, **kwargs):
 
 def engines_of(model, **kwargs):
     """Returns, per path, the engine that runs it and why."""
-    explained = kbd.explain(model, verbose=False, **kwargs)
+    explained = kbd.explain(model, **kwargs)
     return {step.path: (step.engine, step.reason) for step in explained.steps}
 
 
@@ -200,13 +200,13 @@ def test_zoo(name):
     inside = [step for step in steps if step.engine == "fused"]
     assert len(inside) == IN_CHAINS[name]
     assert {step.reason for step in inside} == {"dense chain"}
-    told = kbd.explain(model, engine="fused", verbose=False)
+    told = kbd.explain(model, engine="fused")
     assert [(step.engine, step.reason) for step in told.steps] == [
         (step.engine, step.reason) for step in steps
     ]
     # Left to itself the library is used, where there is no GPU.
     if not tf.config.list_physical_devices("GPU"):
-        assert kbd.explain(model, verbose=False) == told
+        assert kbd.explain(model) == told
 
 
 @needs_library
@@ -659,7 +659,7 @@ def test_not_fused(name):
     model, x = sequential(*make()), zoo.numbers(6)
     for predict in (
         lambda: samples(model, x, "fused"),
-        lambda: kbd.explain(model, engine="fused", verbose=False),
+        lambda: kbd.explain(model, engine="fused"),
         lambda: choose_engine(build_plan(model), "fused"),
     ):
         with pytest.raises(
@@ -669,7 +669,7 @@ def test_not_fused(name):
         ):
             predict()
     assert_same(samples(model, x, "auto"), samples(model, x, "reference"))
-    told = kbd.explain(model, verbose=False).steps
+    told = kbd.explain(model).steps
     assert {step.engine for step in told} == {"reference"}
 
 
@@ -691,7 +691,7 @@ def test_reasons_are_given_step_by_step():
     assert "Doubled" in told["d"][1]
     assert "own_activation" in told["e"][1]
     assert_engines_agree(model, zoo.numbers(6))
-    table = str(kbd.explain(model, engine="fused", verbose=False))
+    table = str(kbd.explain(model, engine="fused"))
     assert "dense chain" in table and "not compiled" in table
 
 

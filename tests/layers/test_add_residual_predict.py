@@ -190,7 +190,7 @@ def test_what_runs_once():
     # No noise reaches the layers of the first block.
     assert len(once) == 2
     assert all(path.startswith("block_0/dense") for path in once)
-    sites = [row.path for row in kbd.inspect(model, verbose=False).stochastic]
+    sites = [row.path for row in kbd.inspect(model).stochastic]
     assert sites == [f"block_{index}/noise" for index in range(4)]
 
 

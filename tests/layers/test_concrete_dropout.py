@@ -742,7 +742,7 @@ class PredictionTest(TestCase):
     def test_explained(self):
         layer = ConcreteDropout(layers.Dense(2), 10, init_rate=0.25)
         model = keras.Sequential([keras.Input((7,)), layer])
-        (row,) = kbd.inspect(model, verbose=False).stochastic
+        (row,) = kbd.inspect(model).stochastic
         self.assertEqual(row.path, f"{layer.name}/noise")
         self.assertEqual(row.noise, "Bernoulli, learned rate 0.25")
 

@@ -270,7 +270,7 @@ class DropConnectTest(TestCase):
 
     def test_is_listed(self):
         model = _model(DropConnectDense(3, 0.25), (5,))
-        (row,) = kbd.inspect(model, verbose=False).stochastic
+        (row,) = kbd.inspect(model).stochastic
         self.assertEqual(row.noise, "Bernoulli, rate 0.25, on weights")
 
     def test_without_bias_and_activation(self):

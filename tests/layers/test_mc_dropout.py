@@ -353,7 +353,7 @@ class FamiliesTest(TestCase):
                 keras.layers.Dense(2),
             ]
         )
-        steps = kbd.explain(model, verbose=False).steps
+        steps = kbd.explain(model).steps
         self.assertTrue(all(step.engine != "fused" for step in steps))
         x = np.ones((3, 5), "float32")
         draws = [

@@ -2,17 +2,18 @@
 """Likelihoods: what a nat weighs, their checks, configs and old spellings."""
 
 import dataclasses
+import functools
 
 import keras
 import numpy as np
 import pytest
 
+import keras_bayesdrop as kbd
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.losses import Likelihood
 from keras_bayesdrop.losses import LikelihoodInNats
 from keras_bayesdrop.losses.likelihood import get_likelihood
-from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 LIKELIHOODS = [
     LikelihoodInNats(),
@@ -110,17 +111,24 @@ def test_anything_else(identifier):
 
 
 @pytest.mark.parametrize("name", ["loss", "noise_precision", "num_outputs"])
-def test_old_keywords(name):
+@pytest.mark.parametrize(
+    "make",
+    [
+        kbd.regularizers.DropoutL2,
+        kbd.regularizers.ARD,
+        kbd.layers.VariationalDropout,
+        functools.partial(kbd.layers.VariationalDense, 3),
+        functools.partial(kbd.layers.BayesianDense, 3),
+    ],
+)
+def test_old_keywords(make, name):
     with pytest.raises(
         BayesdropError,
-        match=f"`{name}` has a new spelling. Expected likelihood=.*"
-        f"Received: {name}=3",
+        match=f"`{name}` is gone. Expected likelihood=.*Received: {name}=3",
     ):
-        refuse_old_keywords({"name": "layer", name: 3})
+        make(**{name: 3})
 
 
 def test_other_keywords():
-    refuse_old_keywords({"name": "layer"})
-    refuse_old_keywords({}, "ARD")
-    with pytest.raises(TypeError, match=r"ARD\(\) got .* 'name'"):
-        refuse_old_keywords({"name": "layer"}, "ARD")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'name'"):
+        kbd.regularizers.ARD(name="layer")

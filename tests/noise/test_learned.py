@@ -167,7 +167,7 @@ def test_a_wrapper_predicts_as_its_two_layers(engine, masks):
 
 def test_a_wrapper_is_in_a_dense_chain():
     model = _network(lambda dense, x: Wrapped(0.25, dense)(x))
-    steps = kbd.explain(model, verbose=False).steps
+    steps = kbd.explain(model).steps
     assert [step.layer for step in steps] == ["Dense", "Learned", "Dense"]
     if not op_library.library().problem:
         assert [step.engine for step in steps[1:]] == ["fused", "fused"]

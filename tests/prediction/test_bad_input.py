@@ -337,8 +337,8 @@ LOOKS = {
     "stochastic": kbd.stochastic,
     "deterministic": kbd.deterministic,
     "sample_function": lambda m: kbd.sample_function(m, 0),
-    "inspect": lambda m: kbd.inspect(m, verbose=False),
-    "explain": lambda m: kbd.explain(m, verbose=False),
+    "inspect": lambda m: kbd.inspect(m),
+    "explain": lambda m: kbd.explain(m),
 }
 EACH_LOOK = pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
 
@@ -576,7 +576,7 @@ def test_not_finite_outputs(batch_size, masks):
         lambda m: kbd.stochastic(m, masks="both"),
         lambda m: kbd.stochastic(m, seed="abc"),
         lambda m: kbd.stochastic(m, layers="nothing"),
-        lambda m: kbd.explain(m, engine="fast", verbose=False),
+        lambda m: kbd.explain(m, engine="fast"),
     ],
 )
 def test_arguments_of_views(model, look):

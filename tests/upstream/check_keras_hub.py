@@ -303,7 +303,7 @@ def test_seed_decides_and_the_model_stays(make: Callable[[], Case]) -> None:
 def test_dropped_paths_are_sites_that_draw(make: Callable[[], Case]) -> None:
     case = make()
     assert case.paths
-    report = kbd.inspect(case.model, x=case.x, verbose=False)
+    report = kbd.inspect(case.model, x=case.x)
     drawing = {
         name
         for site in report.stochastic

@@ -76,7 +76,7 @@ class NoiseOfTest(TestCase):
         x = zoo.numbers(4)
         self.assertAllEqual(kbd.deterministic(model)(x), 2 * x)
         # Reached or reported, but neither silently wrong.
-        if kbd.inspect(model, verbose=False).unreachable:
+        if kbd.inspect(model).unreachable:
             return
         p = kbd.predict_with_uncertainty(
             model, x, 16, seed=0, return_samples=True, verbose=0
@@ -99,7 +99,7 @@ class NoiseOfTest(TestCase):
 
         model = keras.Sequential([keras.Input((6, 4)), PerFeature(0.5)])
         x = np.ones((2, 6, 4), "float32")
-        if kbd.inspect(model, verbose=False).unreachable:
+        if kbd.inspect(model).unreachable:
             return
         p = kbd.predict_with_uncertainty(
             model, x, 8, seed=0, return_samples=True, verbose=0

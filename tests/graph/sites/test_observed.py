@@ -59,7 +59,7 @@ def test_every_spelling_is_dropout_to_the_bit(kind, masks):
     np.testing.assert_allclose(p.samples, q.samples, rtol=1e-5, atol=1e-6)
     assert p.variance.min() > 0
     assert zoo.fingerprint(model) == before
-    (site,) = kbd.inspect(model, x, verbose=False).stochastic
+    (site,) = kbd.inspect(model, x).stochastic
     assert site.path.startswith("it")
     assert site.drawn
 
@@ -103,7 +103,7 @@ def test_noise_out_of_reach_is_refused_by_name(kind):
             predict(each, x)
         assert "culprit" in str(caught.value)
         assert own.OUT_OF_REACH[kind] in str(caught.value)
-        assert kbd.inspect(each, verbose=False).unreachable
+        assert kbd.inspect(each).unreachable
     with pytest.warns(kbd.BayesdropWarning, match="culprit"):
         p = predict(both, x, allow_hidden_noise=True)
     assert p.variance.max() > 0
@@ -201,7 +201,7 @@ def test_a_draw_that_never_happens_is_no_site():
             return x
 
     model = keras.Sequential([keras.Input((4,)), Unused()])
-    (site,) = kbd.inspect(model, verbose=False).stochastic
+    (site,) = kbd.inspect(model).stochastic
     assert site.active
     assert site.drawn is False
     with pytest.raises(NothingToSampleError, match=r"Never seen to draw.*drop"):
@@ -270,7 +270,7 @@ def test_augmentation_is_sampled_if_asked_for():
         ]
     )
     x = zoo.numbers(4, 4, 2)
-    report = {s.path: s for s in kbd.inspect(model, verbose=False).stochastic}
+    report = {s.path: s for s in kbd.inspect(model).stochastic}
     assert not report["flip"].active
     plain = predict(model, x, masks="independent")
     without = keras.Sequential([keras.Input((4, 4, 2)), *model.layers[1:]])
@@ -312,10 +312,10 @@ def test_a_subclassed_model_is_unknown_without_an_example():
 
     model, x = Model(), zoo.numbers(4)
     model(x)
-    (site,) = kbd.inspect(model, verbose=False).stochastic
+    (site,) = kbd.inspect(model).stochastic
     assert site.drawn is None
-    assert "unknown" in str(kbd.inspect(model, verbose=False))
-    sites = kbd.inspect(model, x, verbose=False).stochastic
+    assert "unknown" in str(kbd.inspect(model))
+    sites = kbd.inspect(model, x).stochastic
     assert [(each.path, each.drawn) for each in sites] == [
         ("drop", True),
         ("it", True),

@@ -148,7 +148,7 @@ class SelectTest(TestCase):
             lambda: samples(model, layers=selection),
             lambda: kbd.stochastic(model, layers=selection),
             lambda: kbd.sample_function(model, 0, layers=selection),
-            lambda: kbd.explain(model, layers=selection, verbose=False),
+            lambda: kbd.explain(model, layers=selection),
         ):
             with self.assertRaisesRegex(
                 SelectionError, "(?s)Expected.*Received"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which inputs and layers a model relies on: the learned scales of priors."""
+"""The report of `relevance`: the learned scales of a model's priors."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop._core import private_keras
-from keras_bayesdrop._core.table import format_table
+from keras_bayesdrop._core.table import Report
+from keras_bayesdrop._core.table import Table
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.source import check_source
 from keras_bayesdrop.graph.surgery.kernels import layers_by_path
@@ -26,8 +27,8 @@ class LayerRelevance:
     """The learned scales of the weights of one layer.
 
     Attributes:
-        path: Names from the model down to the layer; and to the weights, if
-            they are no kernel, such as the embeddings of `Embedding`.
+        path: Names from the model down to the layer, and down to the weights
+            if they are not a kernel, such as the embeddings of `Embedding`.
         layer: Class name of the layer.
         rows: Array `[rows]`, a scale for each input unit or channel; `None`
             if the prior has no such scales.
@@ -41,8 +42,8 @@ class LayerRelevance:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Relevance:
-    """What `relevance` found.
+class Relevance(Report):
+    """The learned scales of a model's priors. Prints itself.
 
     Attributes:
         model: Name of the model.
@@ -63,19 +64,14 @@ class Relevance:
             f"Received: {path!r}"
         )
 
-    def __str__(self) -> str:
-        """Returns the scales as a table, those of rows by their quantiles."""
+    def _blocks(self) -> list[str | Table]:
+        """Returns the title and a table; the scales of rows by quantiles."""
         title = f"Model `{self.model}`, prior scales of weights"
         if not self.layers:
-            return f"{title}\n\nNo layer with learned scales."
+            return [title, "No layer with learned scales."]
         header = ("layer", "class", "rows", "least", "median", "most", "matrix")
         rows = [(each.path, each.layer, *_cells(each)) for each in self.layers]
-        return "\n".join([title, "", format_table(header, rows)])
-
-    def __repr__(self) -> str:
-        """Returns the paths."""
-        paths = [each.path for each in self.layers]
-        return f"Relevance(model={self.model!r}, layers={paths})"
+        return [title, Table(header, rows)]
 
 
 def relevance(model: keras.Model) -> Relevance:
@@ -86,21 +82,21 @@ def relevance(model: keras.Model) -> Relevance:
 
         w[r, j] ~ N(0, sigma0^2 * rows[r]^2 * matrix^2)
 
-    A scale that is small beside the others marks an input unit, or a layer,
-    that the model does without.
+    A scale that is much smaller than the others marks an input unit, or a
+    layer, that the model does not use.
 
     Args:
         model: A built Keras model of any kind.
 
     Returns:
-        The scales; `str` of the result is a table. A layer that several
-        others own stands under the first of its paths.
+        The scales, which print themselves as a table. A layer that several
+        others own is listed under the first of its paths.
 
     Example:
     ```python
-    found = keras_bayesdrop.relevance(model)
-    print(found)
-    found["dense"].rows.argsort()[::-1]  # inputs, the most relevant first
+    report = keras_bayesdrop.relevance(model)
+    print(report)
+    report["dense"].rows.argsort()[::-1]  # inputs, the most relevant first
     ```
 
     References:
