@@ -19,7 +19,6 @@ from keras_bayesdrop import priors as priors
 from keras_bayesdrop import regularizers as regularizers
 from keras_bayesdrop import serving as serving
 from keras_bayesdrop import sparsity as sparsity
-from keras_bayesdrop import streaming as streaming
 from keras_bayesdrop import theory as theory
 from keras_bayesdrop import training as training
 from keras_bayesdrop import weight_priors as weight_priors
@@ -41,6 +40,7 @@ from keras_bayesdrop.layers import MCGaussianDropout as MCGaussianDropout
 from keras_bayesdrop.layers import MCSpatialDropout1D as MCSpatialDropout1D
 from keras_bayesdrop.layers import MCSpatialDropout2D as MCSpatialDropout2D
 from keras_bayesdrop.layers import MCSpatialDropout3D as MCSpatialDropout3D
+from keras_bayesdrop.metrics import _keras_metrics  # noqa: F401
 from keras_bayesdrop.prediction.api import (
     predict_with_uncertainty as predict_with_uncertainty,
 )

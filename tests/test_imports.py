@@ -26,7 +26,7 @@ ROOMS = (
         "weight_priors",
     ),
     *("losses", "regularizers", "layers", "experimental"),
-    *("predictive", "metrics", "streaming"),
+    *("predictive", "metrics"),
     *("graph", "plan", "moments", "theory", "engines", "views", "prediction"),
     *("sparsity", "calibrate", "plots", "decisions", "diagnostics"),
     *("serving", "training", "callbacks", "cli", "__main__"),

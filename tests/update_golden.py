@@ -17,7 +17,8 @@ def exported(module: types.ModuleType) -> list[str]:
     """Names a module makes public.
 
     They are its `__all__`, if it has one; else what a package imports in the
-    form `X as X`, or the classes and functions that a single file defines.
+    form `X as X`, for type checkers only if it is lazy, or the classes and
+    functions that a single file defines.
     """
     if hasattr(module, "__all__"):
         return list(module.__all__)
@@ -31,10 +32,21 @@ def exported(module: types.ModuleType) -> list[str]:
         ]
     return [
         alias.asname
-        for node in tree.body
+        for node in [*tree.body, *for_type_checkers(tree)]
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if alias.asname is not None and alias.asname == alias.name
+    ]
+
+
+def for_type_checkers(tree: ast.Module) -> list[ast.stmt]:
+    """Statements of a module under `if TYPE_CHECKING`."""
+    return [
+        inner
+        for node in tree.body
+        if isinstance(node, ast.If)
+        and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in node.body
     ]
 
 

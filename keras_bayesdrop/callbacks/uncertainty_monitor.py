@@ -14,7 +14,7 @@ from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop.calibrate._fit_precision import fit_noise_precision
+from keras_bayesdrop.calibrate._noise_precision import fit_noise_precision
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.graph.survey import survey
@@ -185,16 +185,16 @@ class UncertaintyMonitor(keras.callbacks.Callback):
                 result["noise_precision"] = tau
             prediction = dataclasses.replace(prediction, noise_precision=tau)
             result["mc_rmse"] = metrics.root_mean_squared_error(
-                prediction, truth
+                truth, prediction
             )
         else:
-            result["mc_accuracy"] = metrics.accuracy(prediction, truth)
+            result["mc_accuracy"] = metrics.accuracy(truth, prediction)
             result["mc_ece"] = metrics.expected_calibration_error(
-                prediction, truth
+                truth, prediction
             )
             information = prediction.mutual_information
             result["mutual_information"] = float(np.mean(information))
-        result["mc_nll"] = metrics.negative_log_likelihood(prediction, truth)
+        result["mc_nll"] = metrics.negative_log_likelihood(truth, prediction)
         return result
 
 

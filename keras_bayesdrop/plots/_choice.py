@@ -4,11 +4,11 @@
 from typing import Any
 
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.plots.class_scatter import class_scatter
-from keras_bayesdrop.plots.entropy_histogram import entropy_histogram
-from keras_bayesdrop.plots.parity import parity
-from keras_bayesdrop.plots.predictive_band import predictive_band
-from keras_bayesdrop.plots.reliability_diagram import reliability_diagram
+from keras_bayesdrop.plots._class_scatter import class_scatter
+from keras_bayesdrop.plots._entropy_histogram import entropy_histogram
+from keras_bayesdrop.plots._parity import parity
+from keras_bayesdrop.plots._predictive_band import predictive_band
+from keras_bayesdrop.plots._reliability_diagram import reliability_diagram
 from keras_bayesdrop.predictive import Predictive
 
 # Rows whose single samples still can be told apart in a picture.
@@ -40,7 +40,7 @@ def fitting_picture(
     if y is None:
         return entropy_histogram(p, quantity=_quantity(p), ax=ax)
     draw = parity if p.task == "regression" else reliability_diagram
-    return draw(p, y, ax=ax)
+    return draw(y, p, ax=ax)
 
 
 def _quantity(p: Predictive) -> str:

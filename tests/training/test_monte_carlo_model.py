@@ -312,7 +312,7 @@ class ExpectationTest(TestCase):
             return_samples=True,
             verbose=0,
         )
-        want = keras_bayesdrop.metrics.negative_log_likelihood(prediction, y)
+        want = keras_bayesdrop.metrics.negative_log_likelihood(y, prediction)
         made = evaluate(self.model, x, y)
         self.assertAllClose(made["mc_loss"], want, rtol=1e-5)
 

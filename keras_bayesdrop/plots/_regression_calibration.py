@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop.metrics.calibration_curve import calibration_curve
+from keras_bayesdrop.metrics import calibration_curve
+from keras_bayesdrop.metrics._inputs import truth_first
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.plots._binomial import binomial_band
@@ -15,8 +16,9 @@ from keras_bayesdrop.plots._binomial import binomial_band
 _LEVEL = 0.95
 
 
+@truth_first
 def regression_calibration(
-    p: Any, y: Any, levels: Sequence[float] | None = None, ax: Any = None
+    y: Any, p: Any, levels: Sequence[float] | None = None, ax: Any = None
 ) -> Any:
     """Draws how many targets intervals hold, against how many they should.
 
@@ -32,9 +34,9 @@ def regression_calibration(
     explained by chance.
 
     Args:
+        y: Targets `[rows]`, or `[rows, outputs]`.
         p: `Predictive` of a regression. Without `noise_precision` its
             intervals leave out the noise of observations, and are too narrow.
-        y: Targets `[rows]`, or `[rows, outputs]`.
         levels: Increasing floats in `(0, 1)`. Defaults to 0.01 to 0.99.
         ax: Axes to draw on; `None` for those of a new figure.
 
@@ -46,14 +48,14 @@ def regression_calibration(
     p = keras_bayesdrop.predict_with_uncertainty(
         model, x_test, noise_precision=tau, return_samples=True
     )
-    keras_bayesdrop.plots.regression_calibration(p, y_test)
+    keras_bayesdrop.plots.regression_calibration(y_test, p)
     ```
 
     References:
         - [Kuleshov et al., 2018](https://arxiv.org/abs/1807.00263).
     """
     p = _inputs.check_prediction(p, ("regression",))
-    curve = calibration_curve(p, y, levels)
+    curve = calibration_curve(y, p, levels)
     expected = np.concatenate([[0.0], curve.expected, [1.0]])
     observed = np.concatenate([[0.0], curve.observed, [1.0]])
     targets = p.mean.size

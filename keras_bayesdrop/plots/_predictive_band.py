@@ -13,7 +13,7 @@ from keras_bayesdrop._core.validate import check_levels
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
-from keras_bayesdrop.metrics._uncertainty import by_row
+from keras_bayesdrop.metrics._inputs import by_row
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive import Predictive

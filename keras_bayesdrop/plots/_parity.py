@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from keras_bayesdrop.metrics import root_mean_squared_error
+from keras_bayesdrop.metrics._inputs import truth_first
 from keras_bayesdrop.metrics._regression import check_level
-from keras_bayesdrop.metrics.root_mean_squared_error import (
-    root_mean_squared_error,
-)
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive.labels import regression_targets
@@ -18,9 +17,10 @@ from keras_bayesdrop.predictive.labels import regression_targets
 _FEW = 100
 
 
+@truth_first
 def parity(
-    p: Any,
     y: Any,
+    p: Any,
     level: float = 0.9,
     output: int | None = None,
     ax: Any = None,
@@ -33,9 +33,9 @@ def parity(
     those that do not have a colour and a marker of their own.
 
     Args:
+        y: Targets `[rows]`, or `[rows, outputs]`.
         p: `Predictive` of a regression. Without `noise_precision` its
             intervals leave out the noise of observations, and are too short.
-        y: Targets `[rows]`, or `[rows, outputs]`.
         level: Float in `(0, 1)`. Probability of the intervals. Defaults to
             `0.9`.
         output: Int. Which output to draw, if there are several.
@@ -49,7 +49,7 @@ def parity(
     p = keras_bayesdrop.predict_with_uncertainty(
         model, x_test, noise_precision=tau, return_samples=True
     )
-    keras_bayesdrop.plots.parity(p, y_test)
+    keras_bayesdrop.plots.parity(y_test, p)
     ```
     """
     p = _inputs.check_prediction(p, ("regression",))
@@ -57,7 +57,7 @@ def parity(
     target = regression_targets(one.mean, _inputs.targets_of(p, y, output))
     low, high = one.interval(check_level(level))
     covered = (low <= target) & (target <= high)
-    rmse = root_mean_squared_error(one, target)
+    rmse = root_mean_squared_error(target, one)
     ax = _style.axes_for(ax)
     ends = _ends(target, low, high)
     ax.plot(ends, ends, color=_style.GREY, ls="--", lw=1, label="_diagonal")

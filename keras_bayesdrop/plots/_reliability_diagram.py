@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop._core.arrays import Float64Array
-from keras_bayesdrop.metrics.reliability import Reliability
-from keras_bayesdrop.metrics.reliability import reliability
+from keras_bayesdrop.metrics import Reliability
+from keras_bayesdrop.metrics import reliability
+from keras_bayesdrop.metrics._inputs import truth_first
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.plots._binomial import binomial_band
 
@@ -20,9 +21,10 @@ _NARROWEST = 0.004
 _ABOVE = (0.0, 1.03, 1.0, 0.18)
 
 
+@truth_first
 def reliability_diagram(
-    p: Any,
     y: Any,
+    p: Any,
     num_bins: int = 15,
     binning: str = "width",
     ax: Any = None,
@@ -42,10 +44,10 @@ def reliability_diagram(
     label from the diagonal.
 
     Args:
-        p: `Predictive` of a classification or binary; or probabilities
-            `[rows, classes]` or `[rows]`.
         y: Class numbers `[rows]`, or one-hot `[rows, classes]`; zeros and
             ones for binary.
+        p: `Predictive` of a classification or binary; or probabilities
+            `[rows, classes]` or `[rows]`.
         num_bins: Positive int. Defaults to `15`.
         binning: `"width"` for bins of equal width (default), or `"mass"` for
             bins with equally many labels.
@@ -57,7 +59,7 @@ def reliability_diagram(
     Example:
     ```python
     p = keras_bayesdrop.predict_with_uncertainty(model, x_test)
-    keras_bayesdrop.plots.reliability_diagram(p, y_test)
+    keras_bayesdrop.plots.reliability_diagram(y_test, p)
     ```
 
     References:
@@ -65,7 +67,7 @@ def reliability_diagram(
         - [Broecker and Smith, 2007](https://doi.org/10.1175/WAF993.1), on
           the bars.
     """
-    curve = reliability(p, y, num_bins, binning)
+    curve = reliability(y, p, num_bins, binning)
     filled = np.flatnonzero(curve.count)
     chance = _chance(curve, filled)
     ax = _style.axes_for(ax)

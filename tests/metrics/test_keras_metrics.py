@@ -10,19 +10,18 @@ from absl.testing import parameterized
 
 from keras_bayesdrop import losses
 from keras_bayesdrop import metrics
-from keras_bayesdrop import streaming
 from keras_bayesdrop.errors import BayesdropError
 from tests.helpers import TestCase
 from tests.metrics import cases
 
 PROBABILITY_METRICS = (
-    (streaming.BrierScore, metrics.brier_score),
-    (streaming.ExpectedCalibrationError, metrics.expected_calibration_error),
+    (metrics.BrierScore, metrics.brier_score),
+    (metrics.ExpectedCalibrationError, metrics.expected_calibration_error),
 )
 ALL = (
-    streaming.BrierScore(from_logits=True),
-    streaming.ExpectedCalibrationError(num_bins=7, from_logits=True),
-    streaming.IntervalCoverage(0.8, noise_precision=4.0),
+    metrics.BrierScore(from_logits=True),
+    metrics.ExpectedCalibrationError(num_bins=7, from_logits=True),
+    metrics.IntervalCoverage(0.8, noise_precision=4.0),
 )
 
 
@@ -40,7 +39,7 @@ class StreamingTest(TestCase):
     @parameterized.parameters(*PROBABILITY_METRICS)
     def test_batches_of_classes(self, cls, function):
         p, labels = cases.classes(30)
-        want = function(p, labels)
+        want = function(labels, p)
         for y in (labels, labels[:, None], np.eye(4)[labels]):
             self.assertAllClose(in_batches(cls(), y, p), want, rtol=1e-5)
             logits = np.log(p) + 3
@@ -50,7 +49,7 @@ class StreamingTest(TestCase):
     @parameterized.parameters(*PROBABILITY_METRICS)
     def test_batches_of_binary_labels(self, cls, function):
         p, labels = cases.binary(30)
-        want = function(p, labels)
+        want = function(labels, p)
         logits = scipy.special.logit(p)
         for y in (labels, labels[:, None], labels.astype(bool)):
             for outputs in (p, p[:, None]):
@@ -64,7 +63,7 @@ class StreamingTest(TestCase):
         p, labels = cases.classes(30)
         weights = np.arange(30) % 3
         want = function(
-            np.repeat(p, weights, axis=0), np.repeat(labels, weights)
+            np.repeat(labels, weights), np.repeat(p, weights, axis=0)
         )
         for w in (weights, weights[:, None]):
             found = in_batches(cls(), labels, p, w)
@@ -76,10 +75,10 @@ class StreamingTest(TestCase):
         p, labels = cases.classes(30)
         p, labels = p.reshape(10, 3, 4), labels.reshape(10, 3)
         self.assertAllClose(
-            in_batches(cls(), labels, p), function(p, labels), rtol=1e-5
+            in_batches(cls(), labels, p), function(labels, p), rtol=1e-5
         )
         mask = np.random.default_rng(0).uniform(size=(10, 3)) < 0.5
-        want = function(p[mask], labels[mask])
+        want = function(labels[mask], p[mask])
         found = in_batches(cls(), labels, p, mask)
         self.assertAllClose(found, want, rtol=1e-5)
         outputs = keras.ops.convert_to_tensor(p)
@@ -89,7 +88,7 @@ class StreamingTest(TestCase):
         self.assertAllClose(metric.result(), want, rtol=1e-5)
         # A weight for each row holds for all its steps.
         rows = np.arange(10) % 2
-        want = function(p[rows == 1], labels[rows == 1])
+        want = function(labels[rows == 1], p[rows == 1])
         found = in_batches(cls(), labels, p, rows)
         self.assertAllClose(found, want, rtol=1e-5)
 
@@ -98,11 +97,11 @@ class StreamingTest(TestCase):
         p = rng.uniform(size=100)
         y = rng.uniform(size=100) < p
         for bins in (1, 4, 15):
-            metric = streaming.ExpectedCalibrationError(bins)
-            want = metrics.expected_calibration_error(p, y, bins)
+            metric = metrics.ExpectedCalibrationError(bins)
+            want = metrics.expected_calibration_error(y, p, bins)
             self.assertAllClose(in_batches(metric, y, p), want, rtol=1e-5)
         # An edge belongs to the bin below, as in the function.
-        metric = streaming.ExpectedCalibrationError(4)
+        metric = metrics.ExpectedCalibrationError(4)
         metric.update_state([1, 0], [[0.75, 0.25], [0.625, 0.375]])
         self.assertAllClose(metric.result(), (0.75 - 0.375) / 2)
 
@@ -114,27 +113,27 @@ class StreamingTest(TestCase):
         outputs = np.concatenate([mean, log_variance], axis=1)
         for metric, prediction, std in (
             (
-                streaming.IntervalCoverage(level),
+                metrics.IntervalCoverage(level),
                 outputs,
                 np.exp(log_variance / 2),
             ),
-            (streaming.IntervalCoverage(level, 0.5), mean, 2**0.5),
+            (metrics.IntervalCoverage(level, 0.5), mean, 2**0.5),
         ):
             normal = scipy.stats.norm(mean, std).interval(level)
-            want = metrics.interval_coverage(normal, y)
+            want = metrics.interval_coverage(y, normal)
             assert 0 < want < 1
             self.assertAllClose(in_batches(metric, y, prediction), want)
             weights = np.arange(40) % 3
             want = metrics.interval_coverage(
-                [np.repeat(end, weights, axis=0) for end in normal],
                 np.repeat(y, weights, axis=0),
+                [np.repeat(end, weights, axis=0) for end in normal],
             )
             metric.reset_state()
             found = in_batches(metric, y, prediction, weights)
             self.assertAllClose(found, want)
 
     def test_coverage_of_one_output_is_not_broadcast(self):
-        metric = streaming.IntervalCoverage(0.9, noise_precision=1.0)
+        metric = metrics.IntervalCoverage(0.9, noise_precision=1.0)
         for y in (np.zeros(3), np.zeros((3, 1))):
             for mean in (np.zeros(3), np.array([[0.0], [0.0], [9.0]])):
                 metric.reset_state()
@@ -167,11 +166,11 @@ class StreamingTest(TestCase):
             found = model.evaluate(
                 x, y, 16, 0, sample_weight=weights, return_dict=True
             )
-            want = metrics.brier_score(p, y)
+            want = metrics.brier_score(y, p)
             self.assertAllClose(found["brier_score"], want, 0, 1e-5, msg=step)
-            want = metrics.expected_calibration_error(p, y, 10)
+            want = metrics.expected_calibration_error(y, p, 10)
             self.assertAllClose(found["ece"], want, 0, 1e-5, msg=step)
-            want = metrics.brier_score(p[1::2], y[1::2])
+            want = metrics.brier_score(y[1::2], p[1::2])
             self.assertAllClose(found["weighted"], want, 0, 1e-5, msg=step)
             model.save(path)
             model = keras.models.load_model(path)
@@ -182,9 +181,9 @@ class StreamingTest(TestCase):
         # At a rate of zero the model stays what it is, batch after batch.
         model.optimizer.learning_rate = 0.0
         history = model.fit(x, y, batch_size=25, epochs=2, verbose=0).history
-        want = metrics.brier_score(p, y)
+        want = metrics.brier_score(y, p)
         self.assertAllClose(history["brier_score"], [want] * 2, rtol=1e-5)
-        want = metrics.expected_calibration_error(p, y, 10)
+        want = metrics.expected_calibration_error(y, p, 10)
         self.assertAllClose(history["ece"], [want] * 2, rtol=1e-4)
 
     def test_coverage_in_fit(self):
@@ -193,13 +192,13 @@ class StreamingTest(TestCase):
         model.compile(
             keras.optimizers.SGD(0.0),
             losses.HeteroscedasticGaussianNLL(),
-            metrics=[streaming.IntervalCoverage(0.5)],
+            metrics=[metrics.IntervalCoverage(0.5)],
             jit_compile=False,
         )
         history = model.fit(x, x, batch_size=20, verbose=0).history
         mean, log_variance = (x @ model.get_weights()[0]).T
         normal = scipy.stats.norm(mean, np.exp(log_variance / 2))
-        want = metrics.interval_coverage(normal.interval(0.5), x)
+        want = metrics.interval_coverage(x, normal.interval(0.5))
         assert 0 < want < 1
         self.assertAllClose(history["interval_coverage"], [want])
 
@@ -214,10 +213,10 @@ def classifier(jit):
         "sgd",
         "sparse_categorical_crossentropy",
         metrics=[
-            streaming.BrierScore(),
-            streaming.ExpectedCalibrationError(10, name="ece"),
+            metrics.BrierScore(),
+            metrics.ExpectedCalibrationError(10, name="ece"),
         ],
-        weighted_metrics=[streaming.BrierScore(name="weighted")],
+        weighted_metrics=[metrics.BrierScore(name="weighted")],
         jit_compile=jit,
     )
     return x, rng.integers(0, 4, 50), model
@@ -225,11 +224,11 @@ def classifier(jit):
 
 def test_bad_arguments():
     with pytest.raises(BayesdropError, match=r"`num_bins`.*num_bins=0"):
-        streaming.ExpectedCalibrationError(0)
+        metrics.ExpectedCalibrationError(0)
     with pytest.raises(BayesdropError, match=r"`level`.*level=1.5"):
-        streaming.IntervalCoverage(1.5)
+        metrics.IntervalCoverage(1.5)
     with pytest.raises(BayesdropError, match=r"`noise_precision`.*-1"):
-        streaming.IntervalCoverage(noise_precision=-1.0)
+        metrics.IntervalCoverage(noise_precision=-1.0)
 
 
 @pytest.mark.parametrize(
@@ -243,8 +242,8 @@ def test_labels_that_do_not_fit(labels, outputs):
 
 def test_outputs_that_do_not_fit():
     for metric, outputs in (
-        (streaming.IntervalCoverage(), (4, 2)),
-        (streaming.IntervalCoverage(noise_precision=1.0), (4, 1)),
+        (metrics.IntervalCoverage(), (4, 2)),
+        (metrics.IntervalCoverage(noise_precision=1.0), (4, 1)),
     ):
         with pytest.raises(BayesdropError, match=r"outputs for each target.*"):
             metric.update_state(np.zeros((4, 2)), np.zeros(outputs))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Keras metrics take: labels and outputs of a batch, as tensors."""
+"""Sums over batches, and the labels and outputs of a batch as tensors."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import keras
 from keras_bayesdrop.errors import BayesdropError
 
 
-class StreamingMean(keras.metrics.Metric):
+class WeightedMean(keras.metrics.Metric):
     """Weighted mean over all labels of all batches."""
 
     def __init__(self, name: str, dtype: Any = None) -> None:
@@ -17,7 +17,7 @@ class StreamingMean(keras.metrics.Metric):
         self.weight = self.add_variable((), "zeros", name="weight")
 
     def add_values(self, values: Any, sample_weight: Any, mask: Any) -> None:
-        """Adds a number per label, `[rows, ...]`."""
+        """Adds one number per label, `[rows, ...]`."""
         weights = label_weights(values, sample_weight, mask)
         self.sum.assign_add(keras.ops.sum(weights * values))
         self.weight.assign_add(keras.ops.sum(weights))
@@ -28,7 +28,7 @@ class StreamingMean(keras.metrics.Metric):
 
 
 def label_weights(values: Any, sample_weight: Any, mask: Any) -> Any:
-    """Weights of the shape of `values`; masked labels weigh nothing."""
+    """Returns weights of the shape of `values`; a masked label weighs 0."""
     weights = keras.ops.ones_like(values)
     for factor in (sample_weight, mask):
         if factor is None:
@@ -43,14 +43,14 @@ def label_weights(values: Any, sample_weight: Any, mask: Any) -> Any:
 
 
 def mask_of(y_pred: Any) -> Any:
-    """Mask that Keras carries along with outputs, or `None`."""
+    """Returns the mask that Keras attaches to outputs, or `None`."""
     return getattr(y_pred, "_keras_mask", None)
 
 
 def with_outputs_axis(y_true: Any, y_pred: Any, dtype: Any) -> tuple[Any, Any]:
-    """Returns both as tensors, with a last axis of outputs.
+    """Returns labels and outputs as tensors, with a last axis of outputs.
 
-    Outputs `[rows]` are taken as `[rows, 1]`, and so are labels.
+    Outputs and labels `[rows]` become `[rows, 1]`.
     """
     y_pred = keras.ops.convert_to_tensor(y_pred, dtype=dtype)
     y_true = keras.ops.convert_to_tensor(y_true)
@@ -72,7 +72,7 @@ def probabilities_and_labels(
     Args:
         y_true: Class numbers, one-hot labels, or zeros and ones.
         y_pred: Outputs `[rows, ..., classes]`.
-        from_logits: Whether the outputs come before the softmax or sigmoid.
+        from_logits: `True` if the outputs are logits.
         dtype: Dtype to compute in.
     """
     y_true, y_pred = with_outputs_axis(y_true, y_pred, dtype)
@@ -93,8 +93,20 @@ def probabilities_and_labels(
     return y_pred, keras.ops.one_hot(numbers, width, dtype=dtype)
 
 
+def top_label(p: Any, labels: Any) -> tuple[Any, Any]:
+    """Returns confidence in the most likely label, and where it is right."""
+    if p.shape[-1] == 1:
+        p, is_one = keras.ops.squeeze(p, -1), keras.ops.squeeze(labels, -1)
+        right = keras.ops.equal(p >= 0.5, is_one >= 0.5)
+        return keras.ops.maximum(p, 1.0 - p), right
+    right = keras.ops.equal(
+        keras.ops.argmax(p, axis=-1), keras.ops.argmax(labels, axis=-1)
+    )
+    return keras.ops.max(p, axis=-1), right
+
+
 def _labels_fit(y_true: Any, y_pred: Any) -> bool:
-    """Whether nothing would be broadcast, as far as shapes are known."""
+    """Returns `True` if known shapes match without broadcasting."""
     if len(y_true.shape) != len(y_pred.shape):
         return False
     if y_true.shape[-1] not in (1, y_pred.shape[-1]):

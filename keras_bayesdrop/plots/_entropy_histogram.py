@@ -8,7 +8,7 @@ import numpy as np
 from keras_bayesdrop import metrics
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop.metrics._uncertainty import by_row
+from keras_bayesdrop.metrics._inputs import by_row
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive import Predictive
@@ -70,7 +70,7 @@ def entropy_histogram(
         shown.append(outside)
         every = np.concatenate([known, strange])
         is_out = np.arange(len(every)) >= len(known)
-        auroc = metrics.uncertainty_auroc(every, is_out)
+        auroc = metrics.uncertainty_auroc(is_out, every)
     edges = _edges(every, bins)
     ax = _style.axes_for(ax)
     for label, values, colour, line in shown:

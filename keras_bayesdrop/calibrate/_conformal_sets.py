@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of classes with a guaranteed coverage."""
+"""Conformal sets of classes."""
 
 from dataclasses import dataclass
 
@@ -15,27 +15,27 @@ from keras_bayesdrop.predictive import Predictive
 
 SET_METHODS = ("aps", "lac")
 
-# Streams of one seed: the draws at calibration and those later must differ.
+# Streams of one seed: draws for calibration and for prediction differ.
 CALIBRATION, PREDICTION = 0, 1
 
 
 @dataclass(frozen=True, eq=False)
 class ConformalSets(Plain):
-    """Sets of classes that were calibrated by `calibrate.conformal`.
+    """Calibrated sets of classes, as `calibrate.conformal` returns them.
 
-    It holds nothing but the numbers below: `to_dict` and `from_dict` carry it
-    through JSON, and it can be pickled.
+    The object holds only the values below. `to_dict` and `from_dict` convert
+    it for JSON, and it can be pickled.
 
     Attributes:
         level: Float in `(0, 1)`. Probability that the true class of a new row
             is in its set.
         method: `"aps"` or `"lac"`.
-        threshold: Array of the shape of the labels of a row. Classes of a
-            score up to it are in the set.
-        num_rows: How many rows it was calibrated on.
-        num_classes: How many classes there are; 2 for binary.
-        randomize: Whether sets are drawn at random at their border.
-        seed: Seed of these draws.
+        threshold: Array of the shape of the labels of a row. The set contains
+            the classes whose score is at most the threshold.
+        num_rows: Number of calibration rows.
+        num_classes: Number of classes; 2 for binary.
+        randomize: `True` if the class at the border of a set is drawn.
+        seed: Seed of the draws.
     """
 
     level: float
@@ -47,7 +47,7 @@ class ConformalSets(Plain):
     seed: int
 
     def __post_init__(self) -> None:
-        """Brings the threshold into form."""
+        """Checks the method and converts the threshold to an array."""
         check_choice(self.method, "method", SET_METHODS)
         array = np.asarray(self.threshold, dtype=np.float64)
         object.__setattr__(self, "threshold", array)
@@ -58,17 +58,16 @@ class ConformalSets(Plain):
         allow_empty: bool = True,
         seed: int | None = None,
     ) -> npt.NDArray[np.bool_]:
-        """Returns which classes are in the set of each row.
+        """Returns the set of classes of each row.
 
         Args:
-            prediction: `Predictive` of a classification or binary, made in
-                the same way as the one that was calibrated on.
-            allow_empty: Bool. Whether a set may be empty, as happens where
-                the guarantee holds without any class. If not, the likeliest
-                class is in every set; coverage can only grow by it. Defaults
-                to `True`.
-            seed: Int, of the draws if `randomize`. Defaults to the seed of
-                the calibration, so that the same rows get the same sets.
+            prediction: `Predictive` of a classification or binary, computed in
+                the same way as the one used for calibration.
+            allow_empty: Bool. `True` keeps the empty sets that the method may
+                give. `False` adds the most likely class to every set, which
+                can only raise the coverage. Defaults to `True`.
+            seed: Int. Seed of the draws, with `randomize`. Defaults to the
+                seed of the calibration: the same rows get the same sets.
 
         Returns:
             Bool array `[rows, classes]`; for binary `[rows, outputs, 2]`, or
@@ -97,13 +96,13 @@ class ConformalSets(Plain):
 
 
 def class_probabilities(prediction: Predictive) -> Float64Array:
-    """Mean probabilities with a last axis of classes, two for binary."""
+    """Returns mean probabilities `[..., classes]`, two classes for binary."""
     p = np.clip(prediction.mean.astype(np.float64), 0.0, 1.0)
     return np.stack([1 - p, p], axis=-1) if prediction.task == "binary" else p
 
 
 def random_shares(p: Float64Array, seed: int, stream: int) -> Float64Array:
-    """A number in [0, 1) for each label, `[rows, ..., 1]`."""
+    """Draws a number in [0, 1) for each label, `[rows, ..., 1]`."""
     rng = np.random.default_rng([seed, stream])
     return rng.uniform(size=(*p.shape[:-1], 1))
 
@@ -111,13 +110,15 @@ def random_shares(p: Float64Array, seed: int, stream: int) -> Float64Array:
 def class_scores(
     p: Float64Array, method: str, shares: Float64Array | None
 ) -> Float64Array:
-    """How badly each class would fit as the label, `[rows, ..., classes]`.
+    """Returns the score of each class, `[rows, ..., classes]`.
+
+    A large score means that the class fits the prediction badly.
 
     Args:
         p: Probabilities `[rows, ..., classes]`.
         method: `"lac"` or `"aps"`.
-        shares: For `"aps"`, which part of its own probability a class does
-            without; `None` for no part.
+        shares: For `"aps"`, the part of its own probability that a class
+            leaves out; `None` for no part.
     """
     if method == "lac":
         return 1.0 - p

@@ -10,8 +10,9 @@ import numpy as np
 from keras_bayesdrop import metrics
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import invalid
+from keras_bayesdrop.metrics._inputs import pair_by_row
 from keras_bayesdrop.metrics._inputs import top_label
-from keras_bayesdrop.metrics._uncertainty import pair_by_row
+from keras_bayesdrop.metrics._inputs import truth_first
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive import Predictive
@@ -20,7 +21,8 @@ from keras_bayesdrop.predictive.labels import regression_targets
 _LINES: tuple[Any, ...] = ("-", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 
 
-def risk_coverage(p: Any, y: Any, quantity: Any = None, ax: Any = None) -> Any:
+@truth_first
+def risk_coverage(y: Any, p: Any, quantity: Any = None, ax: Any = None) -> Any:
     """Draws the mean loss of the rows answered, by how many are.
 
     The rows are answered from the surest to the least sure. With the first
@@ -34,12 +36,12 @@ def risk_coverage(p: Any, y: Any, quantity: Any = None, ax: Any = None) -> Any:
     from the first to the second.
 
     Args:
-        p: `Predictive`, or the uncertainty of each row, `[rows]`.
         y: What was observed. For a `Predictive` of probabilities the loss is
             0 where its likeliest label is right and 1 where it is wrong, for
             a regression it is the squared error; a row with several labels or
             outputs counts their mean. If `p` is an array, the loss itself,
             `[rows]`.
+        p: `Predictive`, or the uncertainty of each row, `[rows]`.
         quantity: Which attribute of a `Predictive` is its uncertainty, or a
             sequence of them to compare (see `entropy_histogram`). Defaults to
             `"predictive_entropy"`, for a regression to `"total"`.
@@ -52,18 +54,18 @@ def risk_coverage(p: Any, y: Any, quantity: Any = None, ax: Any = None) -> Any:
     ```python
     p = keras_bayesdrop.predict_with_uncertainty(model, x_test)
     keras_bayesdrop.plots.risk_coverage(
-        p, y_test, ("predictive_entropy", "mutual_information")
+        y_test, p, ("predictive_entropy", "mutual_information")
     )
     ```
 
     References:
         - [Geifman and El-Yaniv, 2017](https://arxiv.org/abs/1705.08500).
     """
-    shown, loss, risk_text = _compared(p, y, quantity)
+    shown, loss, risk_text = _compared(y, p, quantity)
     mean = float(loss.mean())
     drawn = {"oracle": loss, **shown}
     curves = {
-        name: (metrics.risk_coverage(values, loss), metrics.aurc(values, loss))
+        name: (metrics.risk_coverage(loss, values), metrics.aurc(loss, values))
         for name, values in drawn.items()
     }
     ax = _style.axes_for(ax)
@@ -102,13 +104,13 @@ def risk_coverage(p: Any, y: Any, quantity: Any = None, ax: Any = None) -> Any:
 
 
 def _compared(
-    p: Any, y: Any, quantity: Any
+    y: Any, p: Any, quantity: Any
 ) -> tuple[dict[str, Float64Array], Float64Array, str]:
     """Returns uncertainties by name, the loss of each row, and its text."""
     if not isinstance(p, Predictive):
         if quantity is not None:
             raise invalid("quantity", quantity, "`None` if `p` is an array")
-        values, loss = pair_by_row(p, "y", y)
+        loss, values = pair_by_row("y", y, p)
         return {"uncertainty": values}, loss, "risk: mean loss"
     p = _inputs.check_prediction(p)
     if quantity is None:
@@ -127,7 +129,7 @@ def _compared(
         each = np.square(p.mean - regression_targets(p.mean, y))
         text = "risk: mean squared error"
     else:
-        each = ~top_label(p, y)[1]
+        each = ~top_label(y, p)[1]
         text = "risk: share of errors"
     loss = np.asarray(each.reshape(len(p), -1).mean(axis=1), np.float64)
     return shown, loss, text

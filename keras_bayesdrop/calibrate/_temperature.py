@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probabilities made softer or sharper, until they fit."""
+"""Temperature scaling of probabilities."""
 
 import math
 from dataclasses import dataclass
@@ -16,34 +16,35 @@ from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.calibrate._checks import check_predictive
 from keras_bayesdrop.calibrate._maximise import maximise
 from keras_bayesdrop.calibrate._plain import Plain
-from keras_bayesdrop.calibrate._temper_predictive import temper_mean
-from keras_bayesdrop.calibrate._temper_predictive import temper_samples
 from keras_bayesdrop.calibrate._tempering import at_temperature
 from keras_bayesdrop.calibrate._tempering import log_label_probabilities
+from keras_bayesdrop.calibrate._tempering import temper_mean
+from keras_bayesdrop.calibrate._tempering import temper_samples
 from keras_bayesdrop.calibrate._tempering import to_logits
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import finite_numbers
 from keras_bayesdrop.metrics._inputs import probabilities
+from keras_bayesdrop.metrics._inputs import truth_first
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import binary_labels
 from keras_bayesdrop.predictive.labels import class_labels
 from keras_bayesdrop.predictive.mixture import log_mean_exp
 
-# Temperatures are sought from exp(-4) = 0.018 to exp(4) = 55.
+# The search runs from exp(-4) = 0.018 to exp(4) = 55.
 _LOG_RANGE = 4.0
 
 
 @dataclass(frozen=True)
 class Temperature(Plain):
-    """A temperature that was fitted by `calibrate.temperature`.
+    """A fitted temperature, as `calibrate.temperature` returns it.
 
-    `to_dict` and `from_dict` carry it through JSON, and it can be pickled.
+    `to_dict` and `from_dict` convert it for JSON, and it can be pickled.
 
     Attributes:
         temperature: Positive float. Above 1 the model was too sure.
-        of: `"samples"` if each sample is tempered before they are averaged,
-            `"mean"` if their mean is.
+        of: `"samples"` if each sample is tempered before averaging, `"mean"`
+            if their mean is tempered.
     """
 
     temperature: float
@@ -69,19 +70,20 @@ class Temperature(Plain):
     ) -> Predictive | Array:
         """Returns the prediction at this temperature.
 
-        Of a `Predictive` with samples everything follows from the tempered
-        samples. If only the mean is tempered, the variance is carried along
-        by the derivative of a probability by itself (the others of the row
-        staying in proportion), the votes stay, and what the mean does not
-        tell is left out: samples, quantiles and the mean entropy.
+        All fields of a `Predictive` with samples are computed from the
+        tempered samples. If only the mean is tempered, the variance is
+        multiplied by the squared derivative of each new probability with
+        respect to the old one, with the other classes of the row in fixed
+        proportion. Votes stay. Samples, quantiles and the mean entropy do not
+        follow from the mean, and are `None`.
 
         Args:
             prediction: `Predictive`, or an array of probabilities
                 `[rows, classes]` or `[rows]`.
-            from_logits: Bool. Whether an array holds logits instead.
+            from_logits: Bool. `True` if an array holds logits.
 
         Returns:
-            What was given, tempered: a `Predictive`, or probabilities.
+            A `Predictive` for a `Predictive`, probabilities for an array.
         """
         if isinstance(prediction, Predictive):
             p = check_predictive(prediction, ("classification", "binary"))
@@ -92,46 +94,50 @@ class Temperature(Plain):
         return at_temperature(logits, task, self.temperature)
 
 
+@truth_first
 def temperature(
+    y: npt.ArrayLike,
     prediction: Predictive | npt.ArrayLike,
-    labels: npt.ArrayLike,
     from_logits: bool = False,
 ) -> Temperature:
-    """Fits the temperature that makes labels most likely.
+    """Fits the temperature that makes the labels most likely.
 
-    Logits are divided by a temperature `h`. For the samples `p[t]` of a
-    `Predictive` each sample is tempered, and then they are averaged, as one
-    does with the softmax of the network itself:
+    Logits are divided by a temperature `h`. Each sample `p[t]` of a
+    `Predictive` is tempered before averaging, as if the softmax of the network
+    had this temperature:
 
         q[t] = softmax(log(p[t]) / h)
-        h    = argmax{ sum{ log(sum{ q[t, i, labels[i]] : t } / T) : i } }
+        h    = argmax{ sum{ log(sum{ q[t, i, y[i]] : t } / T) : i } }
 
     So the samples stay a distribution over networks, and mean, entropies and
-    mutual information of the result belong together. If only the mean is
-    there (samples not kept, or an array), the mean is tempered:
+    mutual information of the result are consistent. Without samples (samples
+    not kept, or an array), the mean is tempered:
 
         q = softmax(log(mean) / h)
 
-    which calibrates the mean as well, but says nothing about the parts of the
-    uncertainty. The likeliest class of a sample never changes; for binary
-    softmax is the sigmoid of the log odds. Use rows that the model was not
-    trained on: on its training rows it never looks too sure.
+    This calibrates the mean as well, but does not separate the parts of the
+    uncertainty. The most likely class of a sample never changes; for binary
+    the softmax is the sigmoid of the log odds. Use rows that the model was not
+    trained on: on training rows the model never looks overconfident.
 
     Args:
+        y: Class numbers `[rows]`, or one-hot `[rows, classes]`; zeros and
+            ones for binary.
         prediction: `Predictive`, or an array of probabilities
             `[rows, classes]` or `[rows]`.
-        labels: Class numbers `[rows]`, or one-hot `[rows, classes]`; zeros
-            and ones for binary.
-        from_logits: Bool. Whether an array holds logits instead. Defaults to
+        from_logits: Bool. `True` if an array holds logits. Defaults to
             `False`.
 
     Returns:
-        A `Temperature`, in `(0.018, 55)`. If the best is outside, as for labels
-        that are all predicted right or all wrong, it is an error.
+        A `Temperature` in `(0.018, 55)`.
+
+    Raises:
+        BayesdropError: If the best temperature lies outside, as for labels
+            that are all predicted right or all wrong.
 
     Example:
     ```python
-    fit = keras_bayesdrop.calibrate.temperature(p_val, y_val)
+    fit = keras_bayesdrop.calibrate.temperature(y_val, p_val)
     p_new = fit.apply(p_new)
     ```
 
@@ -142,9 +148,9 @@ def temperature(
     """
     logits, task, of = _all_logits(prediction, from_logits)
     known: Any = (
-        binary_labels(logits[0], labels)
+        binary_labels(logits[0], y)
         if task == "binary"
-        else class_labels(logits[0], labels)
+        else class_labels(logits[0], y)
     )
 
     def log_likelihood(log_temperature: float) -> float:
@@ -168,7 +174,7 @@ def temperature(
 def _all_logits(
     prediction: Predictive | npt.ArrayLike, from_logits: bool
 ) -> tuple[Array, str, str]:
-    """Returns logits `[T, rows, ...]`, the task, and what they are of."""
+    """Returns logits `[T, rows, ...]`, the task, and the field `of`."""
     if not isinstance(prediction, Predictive):
         logits, task = _array_logits(prediction, from_logits)
         return logits[None], task, "mean"
@@ -181,6 +187,7 @@ def _all_logits(
 def _array_logits(
     prediction: npt.ArrayLike, from_logits: bool
 ) -> tuple[Array, str]:
+    """Returns the logits of an array `[rows, ...]`, and the task."""
     if from_logits:
         logits = finite_numbers("prediction", prediction)
         check_some(logits)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intervals with a guaranteed coverage, for regression."""
+"""Conformal intervals of a regression."""
 
 from dataclasses import dataclass
 
@@ -18,17 +18,18 @@ INTERVAL_METHODS = ("normalized", "absolute", "quantile")
 
 @dataclass(frozen=True, eq=False)
 class ConformalIntervals(Plain):
-    """Intervals that were calibrated by `calibrate.conformal`.
+    """Calibrated intervals, as `calibrate.conformal` returns them.
 
-    It holds nothing but the numbers below: `to_dict` and `from_dict` carry it
-    through JSON, and it can be pickled.
+    The object holds only the values below. `to_dict` and `from_dict` convert
+    it for JSON, and it can be pickled.
 
     Attributes:
         level: Float in `(0, 1)`. Probability of covering a new target.
         method: `"normalized"`, `"absolute"` or `"quantile"`.
-        threshold: Array of the shape of the outputs. How far an interval
-            reaches, in the unit of the scores.
-        num_rows: How many rows it was calibrated on.
+        threshold: Array of the shape of the outputs. Distance of the ends of
+            an interval from the mean, in the unit of the scores; for
+            `"quantile"` the shift of both ends.
+        num_rows: Number of calibration rows.
     """
 
     level: float
@@ -37,7 +38,7 @@ class ConformalIntervals(Plain):
     num_rows: int
 
     def __post_init__(self) -> None:
-        """Brings the threshold into form."""
+        """Checks the method and converts the threshold to an array."""
         check_choice(self.method, "method", INTERVAL_METHODS)
         array = np.asarray(self.threshold, dtype=np.float64)
         object.__setattr__(self, "threshold", array)
@@ -48,8 +49,8 @@ class ConformalIntervals(Plain):
         """Returns an interval for each row and output.
 
         Args:
-            prediction: `Predictive` of a regression, made in the same way as
-                the one that was calibrated on.
+            prediction: `Predictive` of a regression, computed in the same way
+                as the one used for calibration.
 
         Returns:
             Arrays `(lower, upper)`, each `[rows, outputs]`.
@@ -60,7 +61,7 @@ class ConformalIntervals(Plain):
             lower, upper = prediction.interval(self.level)
             low = lower - self.threshold
             high = upper + self.threshold
-            # Intervals that are too wide shrink: to a point, at the most.
+            # A negative threshold shrinks an interval, at most to a point.
             middle = (low + high) / 2
             return np.minimum(low, middle), np.maximum(high, middle)
         mean = prediction.mean.astype(np.float64)
@@ -69,13 +70,13 @@ class ConformalIntervals(Plain):
 
 
 def interval_scale(prediction: Predictive, method: str) -> Float64Array:
-    """What the residual is measured in, `[rows, outputs]`."""
+    """Returns the unit of the residuals, `[rows, outputs]`."""
     if method == "absolute":
         return np.ones(prediction.mean.shape)
     scale = np.sqrt(prediction.total, dtype=np.float64)
     if not np.all(scale > 0):
         raise BayesdropError(
-            "Cannot measure residuals by the standard deviation. Expected a "
+            "Cannot divide residuals by the standard deviation. Expected a "
             f"positive one in every row. Received: {np.sum(scale <= 0)} that "
             "are zero. Use method='absolute', or a `noise_precision`."
         )
@@ -85,7 +86,10 @@ def interval_scale(prediction: Predictive, method: str) -> Float64Array:
 def interval_scores(
     prediction: Predictive, y: Float64Array, level: float, method: str
 ) -> Float64Array:
-    """How badly each target fits its prediction, `[rows, outputs]`."""
+    """Returns the score of each target, `[rows, outputs]`.
+
+    A large score means that the target fits its prediction badly.
+    """
     if method == "quantile":
         lower, upper = prediction.interval(level)
         return np.maximum(lower - y, y - upper)

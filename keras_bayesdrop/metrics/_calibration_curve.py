@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often intervals of a regression hold what they promise."""
+"""Calibration curve of a regression, and the area that it leaves."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,14 @@ import numpy.typing as npt
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.metrics._inputs import Prediction
+from keras_bayesdrop.metrics._inputs import truth_first
 from keras_bayesdrop.metrics._regression import check_regression
 from keras_bayesdrop.metrics._regression import sample_array
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import regression_targets
 from keras_bayesdrop.predictive.mixture import normal_cdf
 
-# The levels of a curve if none are asked for: 0.01, 0.02, ..., 0.99.
+# Default levels of a curve: 0.01, 0.02, ..., 0.99.
 _LEVELS = tuple(percent / 100 for percent in range(1, 100))
 
 
@@ -28,7 +29,8 @@ class CalibrationCurve:
     Attributes:
         expected: Array `[levels]` in `(0, 1)`, increasing.
         observed: Array `[levels]`. Fraction of targets inside the interval of
-            that level. Below `expected`: the intervals are too narrow.
+            that level. Where it is below `expected`, the intervals are too
+            narrow.
     """
 
     expected: Float64Array
@@ -55,9 +57,10 @@ class CalibrationCurve:
         return float(np.sum(width * parts) / 2)
 
 
+@truth_first
 def calibration_curve(
+    y: npt.ArrayLike,
     prediction: Prediction,
-    targets: npt.ArrayLike,
     levels: Sequence[float] | None = None,
 ) -> CalibrationCurve:
     """Fraction of targets inside the central intervals of many levels.
@@ -65,14 +68,14 @@ def calibration_curve(
         observed[q] = mean{ lower[i, q] <= y[i] <= upper[i, q] : i }
 
     with `lower` and `upper` of `Predictive.interval(q)`, over all rows and
-    outputs. The intervals of a calibrated regression hold their level. With
-    samples alone (no `noise_precision`) they leave out the observation noise,
-    and are too narrow for data that have any.
+    outputs. A calibrated regression covers each level `q` a fraction `q` of
+    the time. With samples alone (no `noise_precision`) the intervals leave out
+    the observation noise, and are too narrow for noisy data.
 
     Args:
+        y: Targets `[rows, outputs]`.
         prediction: `Predictive` of a regression, or samples
             `[T, rows, outputs]`.
-        targets: Array `[rows, outputs]`.
         levels: Floats in `(0, 1)`, increasing. Defaults to 0.01, 0.02, ...,
             0.99.
 
@@ -81,7 +84,7 @@ def calibration_curve(
 
     Example:
         >>> samples = np.linspace(-1.0, 1.0, 101)[:, None] * np.ones(4)
-        >>> calibration_curve(samples, [0.0, 0.3, 0.5, 0.7], [0.4]).observed
+        >>> calibration_curve([0.0, 0.3, 0.5, 0.7], samples, [0.4]).observed
         array([0.5])
 
     References:
@@ -90,26 +93,61 @@ def calibration_curve(
     q = _check_levels(_LEVELS if levels is None else levels)
     if not isinstance(prediction, Predictive):
         samples = sample_array(prediction)
-        y = regression_targets(samples[0], targets)
-        return CalibrationCurve(q, _by_quantiles(samples, y, q))
+        target = regression_targets(samples[0], y)
+        return CalibrationCurve(q, _by_quantiles(samples, target, q))
     check_regression(prediction)
-    y = regression_targets(prediction.mean, targets)
+    target = regression_targets(prediction.mean, y)
     if prediction.samples is not None:
-        tau = prediction.noise_precision
+        samples, tau = prediction.samples, prediction.noise_precision
         if tau is None:
-            return CalibrationCurve(q, _by_quantiles(prediction.samples, y, q))
-        return CalibrationCurve(q, _by_rank(prediction.samples, tau, y, q))
+            return CalibrationCurve(q, _by_quantiles(samples, target, q))
+        return CalibrationCurve(q, _by_rank(samples, tau, target, q))
     inside = []
     for level in q:
         lower, upper = prediction.interval(float(level))
-        inside.append(np.mean((lower <= y) & (y <= upper)))
+        inside.append(np.mean((lower <= target) & (target <= upper)))
     return CalibrationCurve(q, np.array(inside))
+
+
+@truth_first
+def miscalibration_area(
+    y: npt.ArrayLike,
+    prediction: Prediction,
+    levels: Sequence[float] | None = None,
+) -> float:
+    """Area between the calibration curve and the diagonal.
+
+        area = integral{ |observed(q) - q| : q from 0 to 1 }
+
+    with the observed coverage of central intervals of level `q` (see
+    `calibration_curve`). It is the counterpart of `expected_calibration_error`
+    for a regression. It says nothing about the width of the intervals.
+
+    Args:
+        y: Targets `[rows, outputs]`.
+        prediction: `Predictive` of a regression, or samples
+            `[T, rows, outputs]`.
+        levels: Floats in `(0, 1)`, increasing. Defaults to 0.01, 0.02, ...,
+            0.99.
+
+    Returns:
+        Float in `[0, 0.5]`; 0 is perfect.
+
+    Example:
+        >>> samples = np.linspace(-1.0, 1.0, 101)[:, None] * np.ones(4)
+        >>> miscalibration_area([5.0, 5.0, 5.0, 5.0], samples)
+        0.495
+
+    References:
+        - [Chung et al., 2021](https://arxiv.org/abs/2109.10254).
+    """
+    return calibration_curve(y, prediction, levels).area
 
 
 def _by_quantiles(
     samples: npt.NDArray[np.floating], y: Float64Array, q: Float64Array
 ) -> Float64Array:
-    """Observed coverage of intervals between quantiles of samples."""
+    """Returns the coverage of intervals between quantiles of samples."""
     lower = np.quantile(samples, (1 - q) / 2, axis=0)
     upper = np.quantile(samples, (1 + q) / 2, axis=0)
     inside = (lower <= y) & (y <= upper)
@@ -122,11 +160,11 @@ def _by_rank(
     y: Float64Array,
     q: Float64Array,
 ) -> Float64Array:
-    """Observed coverage of intervals of the mixture with noise.
+    """Returns the coverage of intervals of the mixture with noise.
 
-    A target lies in the interval of a level if the distribution function
-    there does not differ from one half by more than half the level: one
-    evaluation instead of two quantiles for every level.
+    A target lies in the interval of a level if the distribution function at
+    the target differs from one half by at most half the level. That takes one
+    evaluation, instead of two quantiles for every level.
     """
     rank = np.zeros(y.shape)
     for sample in samples:
@@ -136,6 +174,7 @@ def _by_rank(
 
 
 def _check_levels(levels: Sequence[float]) -> Float64Array:
+    """Returns levels as an array, if they increase within (0, 1)."""
     q = np.asarray(levels)
     valid = q.ndim == 1 and q.size > 0 and q.dtype.kind == "f"
     if not valid or not (np.all((q > 0) & (q < 1)) and np.all(np.diff(q) > 0)):
