@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import sys
-from unittest import mock
 
 import keras
 import matplotlib.colors
@@ -239,8 +238,8 @@ def test_wrong_records_and_layers(record):
     assert not plt.get_fignums()
 
 
-def test_without_matplotlib(record):
-    missing = {"matplotlib": None, "matplotlib.pyplot": None}
-    with mock.patch.dict(sys.modules, missing):
-        with pytest.raises(ImportError, match=r"keras-bayesdrop\[plots\]"):
-            plots.dropout_phases(record)
+def test_without_matplotlib(record, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"keras-bayesdrop\[plots\]"):
+        plots.dropout_phases(record)

@@ -3,7 +3,6 @@
 
 import os
 import sys
-from unittest import mock
 
 import keras
 import numpy as np
@@ -54,17 +53,19 @@ def calls():
     )
 
 
-def test_without_matplotlib_each_says_what_to_install():
-    missing = {"matplotlib": None, "matplotlib.pyplot": None}
+def test_without_matplotlib_each_says_what_to_install(monkeypatch):
     for call in calls():
-        with mock.patch.dict(sys.modules, missing):
+        # One by one: what is imported meanwhile stays imported.
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "matplotlib", None)
+            patch.setitem(sys.modules, "matplotlib.pyplot", None)
             with pytest.raises(
                 ImportError,
                 match=r"cannot be imported. Expected .*`pip install "
                 r"keras-bayesdrop\[plots\]`. Received: .*matplotlib",
             ) as caught:
                 call()
-        # And code that catches the errors of this package does so.
+        # Code that catches the errors of this package catches this one.
         assert isinstance(caught.value, BayesdropError)
 
 
