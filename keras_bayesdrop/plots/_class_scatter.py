@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every sample says about a few classes, row by row."""
+"""Scatter of the samples of a few classes, row by row."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -18,11 +18,11 @@ from keras_bayesdrop.plots import _style
 from keras_bayesdrop.plots._thumbnails import add_thumbnails
 from keras_bayesdrop.plots._thumbnails import check_images
 
-# Classes that are drawn if none are named.
+# Default number of classes to draw.
 _CLASSES = 3
-# Told apart without colours, too.
+# Distinguishable without colours.
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-# Share of the width of a row that its points take.
+# Fraction of the width of a row that its points cover.
 _FILLED = 0.8
 # Steps of the golden ratio spread any number of points evenly.
 _GOLDEN = 0.6180339887498949
@@ -38,24 +38,24 @@ def class_scatter(
 ) -> Any:
     """Draws the samples of a few classes as points, for each row.
 
-    The point `(i, y[t, i, c])` is what sample `t` says of class `c` in row
-    `i`. Where the clouds of classes are apart, the model is sure; where they
-    lie over each other it is not, even if their means differ. Dashes are the
+    The point `(i, y[t, i, c])` is the output of sample `t` for class `c` in
+    row `i`. The model is certain where the clouds of the classes are apart. It
+    is uncertain where they overlap, even if their means differ. Dashes are the
     means. Points of a row are spread sideways, class by class, so that none
-    hides another; their place across has no meaning.
+    hides another; their horizontal position has no meaning.
 
     Args:
         p: `Predictive` with samples. Of a classification, for probabilities
             (softmax outputs); of a regression with several outputs, for
             logits (softmax inputs).
-        classes: Which classes to draw, a sequence of up to six ints. Defaults
-            to the three with the largest mean in any row.
+        classes: Classes to draw, a sequence of up to six ints. Defaults to
+            the three classes with the largest mean in any row.
         labels: Names of all classes. Defaults to their numbers.
-        x: What to write under each row, such as an angle. Defaults to the
-            numbers of the rows.
+        x: Texts or numbers to write under the rows, such as angles. Defaults
+            to the numbers of the rows.
         images: Array `[rows, height, width]`, or `[rows, height, width, 3]`
-            in `[0, 1]`: small pictures of the inputs, under the axis. Zero is
-            white and the largest value black if there are no colours.
+            in `[0, 1]`: thumbnails of the inputs, drawn under the axis.
+            Without colours zero is white and the largest value black.
         ax: Axes to draw on; `None` for those of a new figure.
 
     Returns:
@@ -107,7 +107,7 @@ def class_scatter(
             lw=2.2,
             zorder=3,
         )
-        # For the legend: in full strength, however faint the points are.
+        # The legend shows the marker without transparency.
         ax.plot(
             [],
             [],
@@ -155,6 +155,7 @@ def _check_samples(p: Any) -> Array:
 
 
 def _check_classes(mean: Array, classes: Any) -> list[int]:
+    """Returns the classes to draw."""
     count = mean.shape[1]
     if classes is None:
         order = np.argsort(-mean.max(axis=0), kind="stable")
@@ -167,29 +168,33 @@ def _check_classes(mean: Array, classes: Any) -> list[int]:
         classes, (Sequence, np.ndarray)
     ):
         raise invalid("classes", classes, expected)
-    found = [check_int(cls, "classes", at_least=0) for cls in classes]
-    few = 0 < len(found) <= len(_MARKERS) and len(set(found)) == len(found)
-    if not few or max(found) >= count:
+    chosen = [check_int(cls, "classes", at_least=0) for cls in classes]
+    few = 0 < len(chosen) <= len(_MARKERS) and len(set(chosen)) == len(chosen)
+    if not few or max(chosen) >= count:
         raise invalid("classes", classes, expected)
-    return found
+    return chosen
 
 
-def _check_names(given: Any, name: str, count: int, what: str) -> list[str]:
+def _check_names(entries: Any, name: str, count: int, what: str) -> list[str]:
     """Returns a text for each class or row."""
-    if given is None:
+    if entries is None:
         return [str(number) for number in range(count)]
-    if isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)):
-        raise invalid(name, given, f"a sequence with one entry for each {what}")
-    if len(given) != count:
+    if isinstance(entries, str) or not isinstance(
+        entries, (Sequence, np.ndarray)
+    ):
+        raise invalid(
+            name, entries, f"a sequence with one entry for each {what}"
+        )
+    if len(entries) != count:
         raise BayesdropError(
             f"Invalid length of argument `{name}`. Expected {count} entries, "
-            f"one for each {what}. Received: {len(given)} entries"
+            f"one for each {what}. Received: {len(entries)} entries"
         )
-    return [_text(each, name) for each in given]
+    return [_text(each, name) for each in entries]
 
 
 def _text(entry: Any, name: str) -> str:
-    """Returns a text, or a number without digits that say nothing."""
+    """Returns a text, or a number without trailing digits."""
     if isinstance(entry, str):
         return entry
     if not isinstance(entry, Real):

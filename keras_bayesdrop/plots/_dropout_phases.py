@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the units of a dropout network change in training."""
+"""Phases of training with dropout, drawn from a `ConsistencyMonitor`."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _LEGEND_COLUMNS = 4
 
 
 def dropout_phases(record: Any, layers: Any = None) -> Any:
-    """Draws what a `ConsistencyMonitor` has seen of a training.
+    """Draws the record of a `ConsistencyMonitor` over a training run.
 
     With `E`, `V` and `NWGM` the mean, variance and normalised geometric mean
     of a unit over masks, `W` its value without noise, and a colour for each
@@ -26,24 +26,25 @@ def dropout_phases(record: Any, layers: Any = None) -> Any:
     - Consistency of active units: mean of `sqrt(V)` over those that are
       active in the end, and its 5 % and 95 % percentiles (figure 11.3).
     - A typical unit that is active in the end and one that is silent: `E` and
-      a band of `sqrt(V)` to both sides. The middle one of each kind, in the
-      first layer that has both and noise (figure 11.2).
-    - Silent activations: their share, by epoch.
+      a band of `sqrt(V)` to both sides. They are the median units of their
+      kind, in the first layer that has both kinds and noise (figure 11.2).
+    - Silent activations: their fraction, by epoch.
     - Ensemble gap: mean of `|E - W|`, by epoch.
     - Histograms of activations `E` in the end (figure 11.1).
     - Histograms of `NWGM - E`, or `W - E` in a layer without NWGM, before
-      training and in the end, each to its own scale (figures 9.6 and 9.7).
-      The outermost bars hold the one in 200 that is further out.
+      training and in the end, each on its own scale (figures 9.6 and 9.7).
+      The outermost bars include the 0.5 % of errors beyond them.
     - `E - NWGM` and `E - W` of units over `E`, in the end (figure 9.3).
 
     Training with dropout has three phases: all units are alike and consistent;
     the variance of those that become active rises; it settles.
 
     Args:
-        record: A `ConsistencyMonitor` after `fit`, or its `record`. It needs
-            two looks or more.
-        layers: The path of a layer, or a list of paths. All by default. Leave
-            out those on another scale, such as an output of logits.
+        record: A `ConsistencyMonitor` after `fit`, or its `record`, with at
+            least two entries.
+        layers: The path of a layer, or a list of paths. Defaults to all
+            layers. Leave out layers on another scale, such as an output of
+            logits.
 
     Returns:
         The figure.
@@ -109,21 +110,23 @@ def dropout_phases(record: Any, layers: Any = None) -> Any:
 
 
 def _check_record(record: Any) -> ConsistencyRecord:
-    given = getattr(record, "record", record)
-    if not isinstance(given, ConsistencyRecord):
+    """Returns the record of a monitor, if it covers some training."""
+    history = getattr(record, "record", record)
+    if not isinstance(history, ConsistencyRecord):
         raise invalid(
             "record", record, "a `ConsistencyMonitor`, or the `record` of one"
         )
-    if len(given.epochs) < 2:
+    if len(history.epochs) < 2:
         raise BayesdropError(
-            "There is no training to draw. Expected a record of two looks or "
-            "more: the monitor takes one before training and one an epoch. "
-            f"Received: {len(given.epochs)} looks"
+            "There is no training to draw. Expected a record with at least two "
+            "entries: the monitor adds one before training and one per epoch. "
+            f"Received: {len(history.epochs)} entries"
         )
-    return given
+    return history
 
 
 def _chosen(record: ConsistencyRecord, layers: Any) -> list[LayerRecord]:
+    """Returns the records of the layers that the argument names."""
     if layers is None:
         return list(record.layers.values())
     paths = [layers] if isinstance(layers, str) else layers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How unsure a model is of inputs like its data, and of others."""
+"""Histograms of uncertainty, in and out of distribution."""
 
 from typing import Any
 
@@ -21,25 +21,25 @@ def entropy_histogram(
     bins: int = 30,
     ax: Any = None,
 ) -> Any:
-    """Draws how unsure a model is of known inputs and of strange ones.
+    """Draws the uncertainty of inputs in and out of distribution.
 
-    Two histograms of a quantity, each in shares of its rows, over the same
-    bins. The number in the legend is the probability that a row from outside
-    the distribution is less certain than one from inside,
+    Each histogram shows fractions of its rows, over the same bins. The number
+    in the legend is the probability that a row out of distribution is less
+    certain than one in distribution,
 
         AUROC = P(u_out > u_in) + P(u_out = u_in) / 2
 
-    which is 0.5 for an uncertainty that says nothing, and 1 for one by which
-    the two can be told apart.
+    It is 0.5 for an uncertainty without information, and 1 for an uncertainty
+    that separates the two.
 
     Args:
-        p_in: `Predictive` of inputs like those that the model has seen; or
-            the quantity itself, `[rows]`.
+        p_in: `Predictive` of inputs like the training data; or the quantity
+            itself, `[rows]`.
         p_out: The same of other inputs. Without it there is one histogram.
-        quantity: Which attribute of `Predictive` to draw:
+        quantity: Attribute of `Predictive` to draw:
             `"predictive_entropy"` (default), `"mutual_information"`,
             `"expected_entropy"`, `"variation_ratio"`, `"std"`, `"epistemic"`,
-            `"aleatoric"` or `"total"`. A row with several outputs counts
+            `"aleatoric"` or `"total"`. A row with several outputs counts with
             their mean.
         bins: Positive int. Number of bars. Defaults to `30`.
         ax: Axes to draw on; `None` for those of a new figure.
@@ -94,7 +94,7 @@ def entropy_histogram(
 
 
 def _values(p: Any, quantity: str, name: str) -> Float64Array:
-    """Returns how unsure each row is."""
+    """Returns the uncertainty of each row."""
     if isinstance(p, Predictive):
         p = _inputs.check_prediction(p, name=name)
         return _inputs.uncertainty_of(p, quantity)
@@ -103,6 +103,6 @@ def _values(p: Any, quantity: str, name: str) -> Float64Array:
 
 
 def _edges(values: Float64Array, bins: int) -> Float64Array:
-    """Returns bins from zero, or below, to the largest value."""
+    """Returns bin edges from the smaller of 0 and the least value up."""
     low, high = min(0.0, float(values.min())), float(values.max())
     return np.linspace(low, high if high > low else low + 1.0, bins + 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much the samples of a training step count, by objective."""
+"""Weights that objectives of training give to Monte Carlo samples."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,15 +29,15 @@ def importance_weights(
         tail-adaptive         w_s = g_s / sum{ g_k : k },
                               g_s = S / (how many k have l_k >= l_s)
 
-    The first is a line, the others are histograms over all samples. If the
-    second is a peak at the line, the noise is so weak that importance
-    weighting changes nothing; if it is spread out to 1, a single sample takes
-    the whole step.
+    The lower bound is a line; the others are histograms over all samples. If
+    the importance weights peak at the line, the noise is so weak that
+    importance weighting changes nothing. If they spread out to 1, a single
+    sample determines the whole step.
 
     Args:
-        log_likelihood: Array `[..., S]` in nats, the samples on the last axis;
-            or a dict from labels to such arrays, of models or rates to
-            compare. Tail-adaptive weights are those of all of them together.
+        log_likelihood: Array `[..., S]` in nats, with the samples on the last
+            axis; or a dict from labels to arrays, of models or rates to
+            compare. Tail-adaptive weights are computed from all arrays.
         bins: Positive int. Number of bars. Defaults to `40`.
         ax: Axes to draw on; `None` for those of a new figure.
 
@@ -58,14 +58,14 @@ def importance_weights(
         - [Nalisnick et al., 2019](https://arxiv.org/abs/1810.04045),
           figure 1(a) and equations 16 and 17.
     """
-    given = _labelled(log_likelihood)
+    labelled = _labelled(log_likelihood)
     bins = check_positive_int(bins, "bins")
     ax = _style.axes_for(ax)
-    samples = next(iter(given.values())).shape[-1]
-    together = np.concatenate(list(given.values()))
+    samples = next(iter(labelled.values())).shape[-1]
+    together = np.concatenate(list(labelled.values()))
     shown = {
         label: _weights("importance_weighted", values)
-        for label, values in given.items()
+        for label, values in labelled.items()
     }
     by_rank = _weights("tail_adaptive", together)
     top = max(np.max(weights) for weights in (by_rank, *shown.values()))
@@ -102,7 +102,7 @@ def _weights(objective: str, log_likelihood: Float64Array) -> Float64Array:
 def _bars(
     ax: Any, weights: Float64Array, edges: Float64Array, label: str, colour: str
 ) -> None:
-    """Draws a histogram: a filled outline, so that others show through."""
+    """Draws a histogram as a translucent area."""
     counts, _ = np.histogram(weights, edges)
     ax.stairs(
         counts / len(weights),
@@ -118,14 +118,14 @@ def _bars(
 def _labelled(log_likelihood: Any) -> dict[str, Float64Array]:
     """Returns arrays [examples, samples] by their labels."""
     if isinstance(log_likelihood, Mapping):
-        given = {
+        raw = {
             f"importance weighted, {label}": values
             for label, values in log_likelihood.items()
         }
     else:
-        given = {"importance weighted": log_likelihood}
-    found: dict[str, Float64Array] = {}
-    for label, values in given.items():
+        raw = {"importance weighted": log_likelihood}
+    labelled: dict[str, Float64Array] = {}
+    for label, values in raw.items():
         array = as_numbers("log_likelihood", values).astype(np.float64)
         if array.ndim == 0 or array.shape[-1] < 2 or not array.size:
             raise BayesdropError(
@@ -135,16 +135,16 @@ def _labelled(log_likelihood: Any) -> dict[str, Float64Array]:
             )
         if not np.all(np.isfinite(array)):
             raise NonFiniteError(
-                "Log-likelihoods cannot be compared. Expected finite numbers. "
-                f"Received: {int(np.sum(~np.isfinite(array)))} of {array.size} "
-                "that are not"
+                "Invalid value for argument `log_likelihood`. Expected finite "
+                f"numbers. Received: {int(np.sum(~np.isfinite(array)))} of "
+                f"{array.size} that are NaN or infinite"
             )
-        found[label] = array.reshape(-1, array.shape[-1])
-    sizes = {array.shape[-1] for array in found.values()}
+        labelled[label] = array.reshape(-1, array.shape[-1])
+    sizes = {array.shape[-1] for array in labelled.values()}
     if len(sizes) != 1:
         raise BayesdropError(
-            "Weights of different numbers of samples do not compare. Expected "
-            "arrays of the same size on their last axis, one at least. "
-            f"Received: sizes {sorted(sizes)}"
+            "Weights of different numbers of samples are not comparable. "
+            "Expected at least one array, all with the same size of the last "
+            f"axis. Received: sizes {sorted(sizes)}"
         )
-    return found
+    return labelled

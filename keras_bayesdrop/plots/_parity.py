@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions against what was observed, with error bars."""
+"""Predictions against observations, with error bars."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive.labels import regression_targets
 
-# Bars of more points than these are fainter.
+# With more points than this, bars are fainter.
 _FEW = 100
 
 
@@ -29,8 +29,8 @@ def parity(
 
     A perfect prediction lies on the diagonal. The bar of a point is the
     central interval of the predictive distribution, `p.interval(level)`. If
-    the intervals are right, a share `level` of them reaches the diagonal;
-    those that do not have a colour and a marker of their own.
+    the intervals are calibrated, a fraction `level` of them reaches the
+    diagonal. Those that do not have another colour and marker.
 
     Args:
         y: Targets `[rows]`, or `[rows, outputs]`.
@@ -38,7 +38,7 @@ def parity(
             intervals leave out the noise of observations, and are too short.
         level: Float in `(0, 1)`. Probability of the intervals. Defaults to
             `0.9`.
-        output: Int. Which output to draw, if there are several.
+        output: Int. The output to draw, if there are several.
         ax: Axes to draw on; `None` for those of a new figure.
 
     Returns:
@@ -70,7 +70,7 @@ def parity(
         ax.errorbar(
             target[which],
             mean,
-            # An interval of quantiles need not hold the mean.
+            # The mean may lie outside an interval of quantiles.
             yerr=np.maximum([mean - low[which], high[which] - mean], 0.0),
             fmt=marker,
             ms=4.5,

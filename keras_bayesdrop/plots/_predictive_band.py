@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A prediction over one input, with its bands."""
+"""Prediction over one input, with bands."""
 
 import dataclasses
 from typing import Any
@@ -20,7 +20,7 @@ from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import regression_targets
 
 _FUNCTIONS = 5
-# Light around dark, also in grey print.
+# A light band around a dark one, also in grey print.
 _TOTAL, _EPISTEMIC = _style.COLOURS[4], _style.COLOURS[0]
 
 
@@ -39,26 +39,26 @@ def predictive_band(
     The bands are central intervals at each of the levels. With samples `y[t]`
     and noise of precision `tau`:
 
-        epistemic  quantiles of y[t]: where the function may run
-        total      quantiles of sum{ N(y; y[t], 1 / tau) : t } / T: where an
-                   observation may lie
+        epistemic  quantiles of y[t]: the range of the function
+        total      quantiles of sum{ N(y; y[t], 1 / tau) : t } / T: the range
+                   of an observation
 
-    The first lies inside the second. Without `noise_precision`, and for a
-    binary prediction, there is the first alone. Without samples both are
-    normal approximations (see `Predictive.interval`).
+    The epistemic band lies inside the total one. Without `noise_precision`,
+    and for a binary prediction, only the epistemic band is drawn. Without
+    samples both are normal approximations (see `Predictive.interval`).
 
     Args:
         p: `Predictive` of a regression, or a binary one.
-        x: Numbers `[rows]` or `[rows, 1]`, in any order: the input that the
-            prediction is drawn over.
-        y: Optional observations at `x`, or at `x_observed` if that is given.
-        x_observed: Where `y` was observed, if not at `x`, which often is a
-            grid.
+        x: Numbers `[rows]` or `[rows, 1]`, in any order: the input on the
+            horizontal axis.
+        y: Optional observations at `x`, or at `x_observed`.
+        x_observed: Inputs of the observations `y`, if they differ from `x`,
+            which often is a grid.
         levels: Sequence of floats in `(0, 1)`. Defaults to 68 % and 95 %.
-        functions: Int. How many of the samples to draw, as thin lines. Needs
+        functions: Int. Number of samples to draw, as thin lines. It needs
             samples with shared masks, each of which is one function. Defaults
-            to 5 if there are such, else none.
-        output: Int. Which output to draw, if there are several.
+            to 5 with such samples, and to 0 without.
+        output: Int. The output to draw, if there are several.
         ax: Axes to draw on; `None` for those of a new figure.
 
     Returns:
@@ -122,8 +122,8 @@ def predictive_band(
 def _bands(
     p: Predictive, levels: list[float]
 ) -> dict[str, tuple[str, list[tuple[Array, Array]]]]:
-    """Returns the colour and the edges of bands, by kind, outer ones first."""
-    # Without the noise, an interval is one of the function.
+    """Returns the colour and the edges of bands by kind, outer bands first."""
+    # Intervals without noise are those of the function.
     kinds = {
         "epistemic": (_EPISTEMIC, dataclasses.replace(p, noise_precision=None))
     }
@@ -136,13 +136,14 @@ def _bands(
 
 
 def _alphas(count: int) -> Float64Array:
-    """Returns opacities: bands lie on each other, and the inner is darker."""
+    """Returns opacities of overlapping bands, darker for inner ones."""
     return np.linspace(0.3, 0.4, count)
 
 
 def _span(
     place: Float64Array, observed: Float64Array | None
 ) -> tuple[float, float]:
+    """Returns the limits of the horizontal axis."""
     every = place if observed is None else np.concatenate([place, observed])
     low, high = float(every.min()), float(every.max())
     return (low, high) if high > low else (low - 0.5, high + 0.5)
@@ -150,13 +151,14 @@ def _span(
 
 def _check_levels(levels: Any) -> list[float]:
     """Returns the levels, the largest first."""
-    found = check_levels(levels, "levels")
-    if found is None or not all(0 < level < 1 for level in found):
+    checked = check_levels(levels, "levels")
+    if checked is None or not all(0 < level < 1 for level in checked):
         raise invalid("levels", levels, "a sequence of floats in (0, 1)")
-    return sorted(found, reverse=True)
+    return sorted(checked, reverse=True)
 
 
 def _check_functions(p: Predictive, functions: Any) -> int:
+    """Returns the number of functions to draw."""
     drawable = p.samples is not None and p.stats.masks == "shared"
     if functions is None:
         return min(_FUNCTIONS, p.stats.num_samples) if drawable else 0
@@ -174,7 +176,7 @@ def _check_functions(p: Predictive, functions: Any) -> int:
 def _observations(
     p: Predictive, place: Float64Array, y: Any, x_observed: Any, output: Any
 ) -> tuple[Float64Array, Float64Array] | None:
-    """Returns where and what was observed."""
+    """Returns the inputs and values of the observations."""
     if y is None:
         if x_observed is not None:
             raise invalid("y", y, "observations at `x_observed`")
@@ -189,7 +191,7 @@ def _observations(
 
 
 def _legend(ax: Any, entries: dict[str, Any]) -> None:
-    """Adds a legend where bands of a kind share a line."""
+    """Adds a legend with one line for all bands of a kind."""
     from matplotlib.legend_handler import HandlerTuple
 
     _style.legend(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether intervals hold as many observations as they say."""
+"""Calibration curve of the intervals of a regression."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.plots._binomial import binomial_band
 
-# Of the band that shows what chance does to a calibrated model.
+# Probability of the band of a calibrated model.
 _LEVEL = 0.95
 
 
@@ -20,18 +20,18 @@ _LEVEL = 0.95
 def regression_calibration(
     y: Any, p: Any, levels: Sequence[float] | None = None, ax: Any = None
 ) -> Any:
-    """Draws how many targets intervals hold, against how many they should.
+    """Draws the fraction of targets inside intervals, against their level.
 
-    For each level `q`, the share of targets inside the central interval of
-    that probability. On the diagonal, intervals keep their word; below it
-    they are too narrow and the model too sure of itself; above it they are
-    wider than need be. The grey band holds 95 % of the shares that a
-    calibrated model would show, at each level, by chance:
+    For each level `q`, the curve is the fraction of targets inside the central
+    interval of that probability. On the diagonal the intervals are calibrated.
+    Below it they are too narrow, and the model is overconfident; above it they
+    are too wide. At each level, the grey band contains 95 % of the fractions
+    that a calibrated model shows by chance:
 
         n * observed[q] ~ Binomial(n, q)
 
-    for `n` targets that are independent. A curve that leaves it is not
-    explained by chance.
+    for `n` independent targets. Chance does not explain a curve outside the
+    band.
 
     Args:
         y: Targets `[rows]`, or `[rows, outputs]`.
@@ -60,7 +60,7 @@ def regression_calibration(
     observed = np.concatenate([[0.0], curve.observed, [1.0]])
     targets = p.mean.size
     ax = _style.axes_for(ax)
-    # A curve of its own: the band of few levels would be a polygon.
+    # Many levels of its own: with few levels the band would be a polygon.
     fine = np.linspace(0.0, 1.0, 201)
     low, high = np.transpose(
         [binomial_band(targets, float(q), _LEVEL) for q in fine]

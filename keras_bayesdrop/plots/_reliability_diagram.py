@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often the model is right when it is so sure."""
+"""Reliability diagram: accuracy against confidence."""
 
 import math
 from typing import Any
@@ -14,10 +14,10 @@ from keras_bayesdrop.metrics._inputs import truth_first
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.plots._binomial import binomial_band
 
-# Of the bars that show what chance does to a calibrated model.
+# Probability of the bars of a calibrated model.
 _LEVEL = 0.95
 _NARROWEST = 0.004
-# Place of the histogram, in shares of the axes: above them.
+# Position of the histogram above the axes, in fractions of the axes.
 _ABOVE = (0.0, 1.03, 1.0, 0.18)
 
 
@@ -29,18 +29,19 @@ def reliability_diagram(
     binning: str = "width",
     ax: Any = None,
 ) -> Any:
-    """Draws accuracy against confidence, and how often each was had.
+    """Draws accuracy against confidence, and a histogram of confidence.
 
-    A point is a bin of confidences, `p` of the likeliest label: how sure the
-    model was on average, and how often it was right. Below the diagonal it is
-    too sure of itself. The grey bars hold 95 % of the accuracies that a
-    calibrated model would show by chance, with as many labels in the bin:
+    Confidence is the probability of the most likely label. A point is a bin of
+    confidences: the mean confidence, and the fraction of right labels. Below
+    the diagonal the model is overconfident. The grey bars contain 95 % of the
+    accuracies that a calibrated model shows by chance, with the same number of
+    labels in the bin:
 
         count[b] * accuracy[b] ~ Binomial(count[b], confidence[b])
 
-    A point inside its bar is no evidence against the model, one outside has
-    a colour and a marker of its own. Above, the histogram of confidences; in
-    the legend, the expected calibration error (ECE), the mean distance of a
+    A point inside its bar is no evidence against the model. A point outside
+    has another colour and marker. The histogram of confidences is above. The
+    legend has the expected calibration error (ECE), the mean distance of a
     label from the diagonal.
 
     Args:
@@ -76,7 +77,7 @@ def reliability_diagram(
     ax.bar(
         (left + right) / 2,
         chance[1] - chance[0],
-        # A bin of equal mass may be a single value: still to be seen.
+        # A bin of equal mass may be a single value: keep it visible.
         0.9 * np.maximum(right - left, _NARROWEST),
         chance[0],
         color=_style.GREY,
@@ -85,8 +86,8 @@ def reliability_diagram(
         label=f"calibrated, {_style.percent(_LEVEL)}",
     )
     _draw_points(ax, curve.confidence[filled], curve.accuracy[filled], chance)
-    # Confidence starts at one over the number of classes: so does the axis, in
-    # whole tenths.
+    # The least confidence is one over the number of classes. The axis starts
+    # there, rounded down to tenths.
     begin = min(0.5, math.floor(10 * left[0]) / 10)
     ax.set_xlim(begin, 1.0)
     ax.set_ylim(0.0, 1.03)
@@ -97,7 +98,7 @@ def reliability_diagram(
 
 
 def _chance(curve: Reliability, filled: npt.NDArray[np.intp]) -> Float64Array:
-    """Returns the accuracies of a calibrated model, [low and high, bins]."""
+    """Returns ends of the accuracy of a calibrated model, [2, bins]."""
     mean = np.clip(curve.confidence, 0.0, 1.0)
     bands = [
         binomial_band(int(curve.count[b]), float(mean[b]), _LEVEL)
@@ -112,7 +113,7 @@ def _draw_points(
     accuracy: Float64Array,
     chance: Float64Array,
 ) -> None:
-    """Draws the bins as points, those that chance does not explain apart."""
+    """Draws bins as points, with another marker outside the bars."""
     ax.plot(
         confidence,
         accuracy,
@@ -140,7 +141,7 @@ def _draw_points(
 
 
 def _draw_histogram(ax: Any, curve: Reliability) -> None:
-    """Draws how many labels are in each bin, above the axes."""
+    """Draws the fraction of labels in each bin, above the axes."""
     above = ax.inset_axes(_ABOVE, sharex=ax)
     above.stairs(
         curve.count / curve.count.sum(),

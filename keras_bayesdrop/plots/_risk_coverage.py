@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is gained by not answering where the model is unsure."""
+"""Risk-coverage curves of a prediction."""
 
 import itertools
 from collections.abc import Sequence
@@ -23,28 +23,28 @@ _LINES: tuple[Any, ...] = ("-", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 
 @truth_first
 def risk_coverage(y: Any, p: Any, quantity: Any = None, ax: Any = None) -> Any:
-    """Draws the mean loss of the rows answered, by how many are.
+    """Draws the mean loss of the rows answered, against their fraction.
 
-    The rows are answered from the surest to the least sure. With the first
+    The rows are answered from the most to the least certain. With the first
     `k` of `n` answered:
 
         coverage = k / n,    risk = sum{ loss[i] : i <= k } / k
 
-    Two more curves say what is possible: rows in a random order have the same
-    risk throughout, and an oracle that knows the losses answers the smallest
-    first. An uncertainty is worth something as far as its curve comes down
-    from the first to the second.
+    Two more curves are the limits: rows in a random order have the same risk
+    at every coverage, and an oracle that knows the losses answers rows of
+    small loss first. An uncertainty is the better, the closer its curve is to
+    the oracle.
 
     Args:
-        y: What was observed. For a `Predictive` of probabilities the loss is
-            0 where its likeliest label is right and 1 where it is wrong, for
-            a regression it is the squared error; a row with several labels or
-            outputs counts their mean. If `p` is an array, the loss itself,
-            `[rows]`.
+        y: Labels or targets. For a `Predictive` of probabilities the loss is
+            0 where its most likely label is right and 1 where it is wrong. For
+            a regression it is the squared error. A row with several labels or
+            outputs counts with their mean. If `p` is an array, `y` is the loss
+            itself, `[rows]`.
         p: `Predictive`, or the uncertainty of each row, `[rows]`.
-        quantity: Which attribute of a `Predictive` is its uncertainty, or a
-            sequence of them to compare (see `entropy_histogram`). Defaults to
-            `"predictive_entropy"`, for a regression to `"total"`.
+        quantity: Attribute of a `Predictive` that is its uncertainty, or a
+            sequence of attributes to compare (see `entropy_histogram`).
+            Defaults to `"predictive_entropy"`, for a regression to `"total"`.
         ax: Axes to draw on; `None` for those of a new figure.
 
     Returns:
@@ -106,7 +106,7 @@ def risk_coverage(y: Any, p: Any, quantity: Any = None, ax: Any = None) -> Any:
 def _compared(
     y: Any, p: Any, quantity: Any
 ) -> tuple[dict[str, Float64Array], Float64Array, str]:
-    """Returns uncertainties by name, the loss of each row, and its text."""
+    """Returns uncertainties by name, the loss of each row, and its label."""
     if not isinstance(p, Predictive):
         if quantity is not None:
             raise invalid("quantity", quantity, "`None` if `p` is an array")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each hyper-prior makes of the size of a group of weights."""
+"""Best scale of a group of weights under each hyper-prior."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -28,19 +28,19 @@ def scale_curves(
     """Draws the best scale of a group of weights, for each hyper-prior.
 
     A group of `n` weights `w ~ N(0, sigma0^2 * tau^2)` shares a scale `tau`.
-    Drawn is the variance that explains the group best,
+    The curve is the variance that explains the group best,
 
         tau^2 = prior.optimal_variance(n * m, n)
 
     over the mean second moment of its weights, `m = (mu^2 + s^2) / sigma0^2`.
-    Without a hyper-prior it is `m` itself, the grey diagonal. A curve that
-    ends at zero can remove a group; one that does not only shrinks it. The
-    larger the group, the closer all come to the diagonal.
+    Without a hyper-prior it is `m` itself, the grey diagonal. A prior whose
+    curve starts at zero can remove a group; any other prior only shrinks it.
+    The larger the group, the closer all curves are to the diagonal.
 
     Args:
         priors: A prior as `keras_bayesdrop.priors.get` takes it, a sequence of
-            them, or a dict from labels to them. Defaults to the log-uniform,
-            the half-Cauchy and two inverse gamma priors.
+            priors, or a dict from labels to priors. Defaults to the
+            log-uniform, the half-Cauchy and two inverse gamma priors.
         count: Positive int. Number `n` of weights in the group. Defaults to
             `1`, where the priors matter most.
         largest: Positive float. The largest `m`. Defaults to `4.0`.
@@ -98,16 +98,16 @@ def _labelled(priors: Any) -> dict[str, ScalePrior]:
             InverseGamma(3.0, 0.3),
         )
     if isinstance(priors, Mapping) and "class_name" not in priors:
-        found = {str(label): get(each) for label, each in priors.items()}
+        labelled = {str(label): get(each) for label, each in priors.items()}
     else:
         several = isinstance(priors, Sequence) and not isinstance(priors, str)
-        given = [get(each) for each in (priors if several else [priors])]
-        found = {_label(prior): prior for prior in given}
-        if len(found) < len(given):  # they differ in more than numbers
-            found = {repr(prior): prior for prior in given}
-    if not found:
+        parsed = [get(each) for each in (priors if several else [priors])]
+        labelled = {_label(prior): prior for prior in parsed}
+        if len(labelled) < len(parsed):  # numbers alone do not tell them apart
+            labelled = {repr(prior): prior for prior in parsed}
+    if not labelled:
         raise invalid("priors", priors, "at least one prior")
-    return found
+    return labelled
 
 
 def _label(prior: ScalePrior) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of models, side by side on one colour scale."""
+"""Heat maps of the kernels of models, on one colour scale."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,43 +13,43 @@ from keras_bayesdrop.plots import _style
 from keras_bayesdrop.plots._kernel_sizes import Layers
 from keras_bayesdrop.plots._kernel_sizes import kernel_sizes
 
-# Units a side up to which each weight is a sharp pixel; beyond, matplotlib may
-# average those that share a dot.
+# Up to this many units each weight is a sharp pixel; with more, matplotlib may
+# average weights that share a pixel of the screen.
 _SHARP = 128
-# Inches of a map, and of what stands around them.
+# Inches of a map, and of the texts and colour bar around the maps.
 _MAP = 1.9
 _AROUND = 1.1
-# Maps of a single model that stand in a line.
+# Maps of a single model per line.
 _IN_A_LINE = 4
 
 
 def weight_heatmap(
     models: Any, layers: Any = None, largest: float | None = None
 ) -> Any:
-    """Draws how large the weights of models are.
+    """Draws the sizes of the weights of models.
 
-    A pixel is a weight: its row an input unit of the layer, its column an
+    A pixel is a weight, in the row of its input unit and the column of its
     output unit. Its colour is the size of the weight,
 
         size = sqrt(mu^2 + s^2)
 
-    for a weight of mean `mu` and variance `s^2`, which is `|w|` for a plain
-    one. All maps have one colour scale: priors that remove input units leave
-    rows blank, those that remove layers whole maps.
+    for a weight of mean `mu` and variance `s^2`, and `|w|` for a plain weight.
+    All maps have one colour scale. A removed input unit is a blank row, and a
+    removed layer a blank map.
 
     The kernel of a convolution is drawn as a matrix with a row for each input
     channel.
 
     Args:
         models: A built Keras model, or a dict from names to models.
-        layers: Which layers to draw: the path of a layer with a kernel (its
-            name, below that of the model it is in), its position among them,
-            or a list of these. Defaults to all layers with a kernel.
-        largest: Positive float. Where the colour scale ends; larger weights
-            have its last colour. Defaults to the largest weight.
+        layers: Layers to draw: the path of a layer with a kernel (its name,
+            after that of the model it is in), its position among the layers
+            with a kernel, or a list of these. Defaults to all of them.
+        largest: Positive float. End of the colour scale; larger weights have
+            the last colour. Defaults to the largest weight.
 
     Returns:
-        The figure. Of several models it has a row of maps for each layer and
+        The figure. For several models it has a row of maps for each layer and
         a column for each model.
 
     Example:
@@ -70,14 +70,14 @@ def weight_heatmap(
     if isinstance(models, Mapping):
         maps = _beside_each_other(columns)
     else:
-        (found,) = columns.values()
-        maps = _in_lines(found)
+        (layers_of_model,) = columns.values()
+        maps = _in_lines(layers_of_model)
     return _draw(maps, largest)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Map:
-    """One map: its place in the grid, what it says around it, and its sizes."""
+    """One heat map: its place in the grid, its texts, and its sizes."""
 
     row: int
     column: int
@@ -89,12 +89,12 @@ class _Map:
 def _beside_each_other(columns: dict[str, Layers]) -> list[_Map]:
     """Returns a column of maps for each model."""
     maps = []
-    for row, found in enumerate(zip(*columns.values(), strict=True)):
-        paths = {path for path, _ in found}
-        # Models may call the same layer by different names.
+    for row, kernels in enumerate(zip(*columns.values(), strict=True)):
+        paths = {path for path, _ in kernels}
+        # Models may have different names for the same layer.
         label = paths.pop() if len(paths) == 1 else f"layer {row + 1}"
         for column, (name, (_, size)) in enumerate(
-            zip(columns, found, strict=True)
+            zip(columns, kernels, strict=True)
         ):
             maps.append(
                 _Map(
@@ -109,7 +109,7 @@ def _beside_each_other(columns: dict[str, Layers]) -> list[_Map]:
 
 
 def _in_lines(layers: Layers) -> list[_Map]:
-    """Returns the maps of one model, some in each line."""
+    """Returns the maps of one model, several per line."""
     return [
         _Map(
             row=number // _IN_A_LINE,
@@ -134,9 +134,9 @@ def _draw(maps: list[_Map], largest: float | None) -> Any:
         figsize=(_MAP * columns + _AROUND, _MAP * rows + 0.6 * _AROUND),
         layout="constrained",
     )
-    found = max(float(np.max(each.size)) for each in maps)
-    # If all weights are zero, any scale will do.
-    norm = plt.Normalize(0.0, largest or found or 1.0)
+    actual = max(float(np.max(each.size)) for each in maps)
+    # If all weights are zero, any scale serves.
+    norm = plt.Normalize(0.0, largest or actual or 1.0)
     for each in maps:
         ax = grid[each.row, each.column]
         sharp = max(each.size.shape) <= _SHARP
@@ -159,7 +159,7 @@ def _draw(maps: list[_Map], largest: float | None) -> Any:
     bar = figure.colorbar(
         image,
         ax=[grid[place] for place in sorted(places)],
-        extend="max" if norm.vmax < found else "neither",
+        extend="max" if norm.vmax < actual else "neither",
         extendfrac=0.03,
         fraction=0.04,
         pad=0.02,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels and targets, checked against the prediction they belong to."""
+"""Checks of labels and targets against a prediction."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from keras_bayesdrop.errors import NonFiniteError
 
 
 def regression_targets(mean: Array, y: npt.ArrayLike) -> Float64Array:
-    """Checks targets of a regression and gives them the shape of `mean`."""
+    """Returns targets of a regression in the shape of `mean`, checked."""
     target = as_numbers("y", y).astype(np.float64)
     if not np.all(np.isfinite(target)):
         raise NonFiniteError(
@@ -26,7 +26,7 @@ def regression_targets(mean: Array, y: npt.ArrayLike) -> Float64Array:
 
 
 def class_labels(mean: Array, y: npt.ArrayLike) -> npt.NDArray[np.intp]:
-    """Checks class labels and gives them as numbers.
+    """Returns class labels as numbers, checked.
 
     Args:
         mean: Probabilities `[rows, ..., classes]`.
@@ -61,7 +61,7 @@ def class_labels(mean: Array, y: npt.ArrayLike) -> npt.NDArray[np.intp]:
 
 
 def binary_labels(mean: Array, y: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Checks labels 0 and 1 and gives them the shape of `mean`."""
+    """Returns labels 0 and 1 as bools in the shape of `mean`, checked."""
     labels = as_numbers("y", y)
     labels = _fit_shape(labels, mean.shape, "y", f"{mean.shape}")
     if not np.all((labels == 0) | (labels == 1)):
@@ -76,7 +76,7 @@ def binary_labels(mean: Array, y: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 def label_probabilities(
     mean: Array, y: npt.ArrayLike, task: str
 ) -> Float64Array:
-    """Mean probability of the label that was observed, one per label."""
+    """Returns the mean probability of each observed label."""
     p = np.clip(mean.astype(np.float64), 0.0, 1.0)
     if task == "binary":
         return np.where(binary_labels(p, y), p, 1.0 - p)
@@ -85,14 +85,14 @@ def label_probabilities(
 
 
 def sum_per_row(values: Float64Array) -> Float64Array:
-    """Sums over all axes but the first."""
+    """Returns the sums over all axes but the first."""
     return np.asarray(values.sum(axis=tuple(range(1, values.ndim))))
 
 
 def _fit_shape(
     values: npt.NDArray[Any], shape: tuple[int, ...], name: str, expected: str
 ) -> npt.NDArray[Any]:
-    """Adds or drops a last axis of length 1, if that gives `shape`."""
+    """Returns `values` in `shape`, up to a last axis of length 1."""
     if values.shape in (shape, (*shape, 1)) or (*values.shape, 1) == shape:
         return values.reshape(shape)
     raise BayesdropError(

@@ -71,8 +71,8 @@ def in_set(fit, p, y):
 
 @pytest.mark.parametrize("method", [None, "normalized", "absolute", "quantile"])
 def test_intervals_cover(method):
-    found = mean_coverage(regression, in_interval, method=method)
-    assert found == pytest.approx(LEVEL, abs=TOLERANCE)
+    coverage = mean_coverage(regression, in_interval, method=method)
+    assert coverage == pytest.approx(LEVEL, abs=TOLERANCE)
 
 
 def test_without_calibration_they_would_not_cover():
@@ -83,23 +83,18 @@ def test_without_calibration_they_would_not_cover():
 
 
 @pytest.mark.parametrize("case", [classification, binary])
-def test_randomized_sets_cover(case):
-    found = mean_coverage(case, in_set, randomize=True)
-    assert found == pytest.approx(LEVEL, abs=TOLERANCE)
-
-
-@pytest.mark.parametrize("case", [classification, binary])
-def test_lac_sets_cover(case):
-    found = mean_coverage(case, in_set, method="lac")
-    assert found == pytest.approx(LEVEL, abs=TOLERANCE)
+@pytest.mark.parametrize("options", [{"randomize": True}, {"method": "lac"}])
+def test_sets_cover(case, options):
+    coverage = mean_coverage(case, in_set, **options)
+    assert coverage == pytest.approx(LEVEL, abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("case", [classification, binary])
 def test_adaptive_sets_cover_more(case):
-    # The score of the likeliest class is at least its probability, so that
-    # many scores are near 1: the level holds, and more.
-    found = mean_coverage(case, in_set, method="aps")
-    assert found > LEVEL - TOLERANCE
+    # The score of the most likely class is at least its probability, so many
+    # scores are near 1, and the coverage is above the level.
+    coverage = mean_coverage(case, in_set, method="aps")
+    assert coverage > LEVEL - TOLERANCE
 
 
 def test_usual_score_is_one_that_tells_two_classes_apart():

@@ -57,7 +57,7 @@ def test_of_probabilities_and_of_logits():
     fit = calibrate.temperature(y, p)
     assert fit.of == "mean"
     assert fit.temperature == pytest.approx(best(nll), rel=1e-5)
-    # The case is made too sure by a factor of 3.
+    # The logits of the case are too large by a factor of 3.
     assert fit.temperature == pytest.approx(3, rel=0.3)
     again = calibrate.temperature(y, np.log(p) + 7, from_logits=True)
     assert again.temperature == pytest.approx(fit.temperature)

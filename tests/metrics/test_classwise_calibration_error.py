@@ -71,15 +71,15 @@ def test_sees_what_the_likeliest_class_hides():
     )
 
 
-def test_certain_rows_and_one_row():
-    for score in (
-        metrics.classwise_calibration_error,
-        metrics.adaptive_calibration_error,
-    ):
-        assert score([0, 1, 2], np.eye(3)) == 0.0
-        assert score([1, 0], np.eye(2)) == 1.0
-        assert score([0], [0.25]) == 0.25
-        with pytest.raises(BayesdropError, match="`num_bins`"):
-            score([1], [0.5], 0)
-        with pytest.raises(BayesdropError, match="at least one example"):
-            score([], np.ones((0, 3)))
+@pytest.mark.parametrize(
+    "error",
+    [metrics.classwise_calibration_error, metrics.adaptive_calibration_error],
+)
+def test_certain_rows_and_one_row(error):
+    assert error([0, 1, 2], np.eye(3)) == 0.0
+    assert error([1, 0], np.eye(2)) == 1.0
+    assert error([0], [0.25]) == 0.25
+    with pytest.raises(BayesdropError, match="`num_bins`"):
+        error([1], [0.5], 0)
+    with pytest.raises(BayesdropError, match="at least one example"):
+        error([], np.ones((0, 3)))

@@ -12,6 +12,16 @@ from keras_bayesdrop.metrics import expected_calibration_error
 from tests.metrics import cases
 
 
+def many_shapes(test):
+    """Runs a test for several numbers of rows and bins, and seeds."""
+    drawn = given(
+        rows=st.integers(1, 200),
+        bins=st.integers(1, 30),
+        seed=st.integers(0, 1000),
+    )
+    return settings(max_examples=50, deadline=None)(drawn(test))
+
+
 def by_loop(confidence, right, bins):
     """The definition, bin by bin."""
     edges = np.linspace(0, 1, bins + 1)
@@ -26,12 +36,7 @@ def by_loop(confidence, right, bins):
     return result
 
 
-@settings(max_examples=50, deadline=None)
-@given(
-    rows=st.integers(1, 200),
-    bins=st.integers(1, 30),
-    seed=st.integers(0, 1000),
-)
+@many_shapes
 def test_of_classes(rows, bins, seed):
     probabilities, labels = cases.classes(rows, seed)
     expected = by_loop(
@@ -43,12 +48,7 @@ def test_of_classes(rows, bins, seed):
     assert expected_calibration_error(labels, p, bins) == result
 
 
-@settings(max_examples=50, deadline=None)
-@given(
-    rows=st.integers(1, 200),
-    bins=st.integers(1, 30),
-    seed=st.integers(0, 1000),
-)
+@many_shapes
 def test_of_binary_labels(rows, bins, seed):
     probabilities, labels = cases.binary(rows, seed)
     expected = by_loop(

@@ -103,24 +103,29 @@ def test_sharpness():
     assert metrics.sharpness([0.0]) == 0.0
 
 
-def test_bad_intervals():
-    for score in (metrics.interval_coverage, metrics.interval_score):
-        with pytest.raises(BayesdropError, match=r"`y`.*\(1,\).*\(2,\)"):
-            score([0.0, 1.0], ([0.0], [1.0]))
-        with pytest.raises(BayesdropError, match="not above the upper"):
-            score([0.0], ([1.0], [0.0]))
-        with pytest.raises(BayesdropError, match=r"\(1,\) and \(2,\)"):
-            score([0.0], ([1.0], [1.0, 2.0]))
-        with pytest.raises(NonFiniteError, match="1 values that are NaN"):
-            score([0.0], ([np.nan], [0.0]))
-        with pytest.raises(BayesdropError, match=r"pair.*Received: ndarray"):
-            score([0.0], np.zeros((2, 1)))
-        with pytest.raises(BayesdropError, match="at least one example"):
-            score([], ([], []))
-        p, y = cases.regression()
-        for level in (0, 1, np.nan, 90):
-            with pytest.raises(BayesdropError, match=r"`level`.*\(0, 1\)"):
-                score(y, p, level)
+@pytest.mark.parametrize(
+    "score", [metrics.interval_coverage, metrics.interval_score]
+)
+def test_bad_intervals(score):
+    with pytest.raises(BayesdropError, match=r"`y`.*\(1,\).*\(2,\)"):
+        score([0.0, 1.0], ([0.0], [1.0]))
+    with pytest.raises(BayesdropError, match="not above the upper"):
+        score([0.0], ([1.0], [0.0]))
+    with pytest.raises(BayesdropError, match=r"\(1,\) and \(2,\)"):
+        score([0.0], ([1.0], [1.0, 2.0]))
+    with pytest.raises(NonFiniteError, match="1 values that are NaN"):
+        score([0.0], ([np.nan], [0.0]))
+    with pytest.raises(BayesdropError, match=r"pair.*Received: ndarray"):
+        score([0.0], np.zeros((2, 1)))
+    with pytest.raises(BayesdropError, match="at least one example"):
+        score([], ([], []))
+    p, y = cases.regression()
+    for level in (0, 1, np.nan, 90):
+        with pytest.raises(BayesdropError, match=r"`level`.*\(0, 1\)"):
+            score(y, p, level)
+
+
+def test_bad_level_of_arrays():
     with pytest.raises(BayesdropError, match=r"`level`.*'a'"):
         metrics.interval_score([0.0], ([0.0], [1.0]), "a")
 

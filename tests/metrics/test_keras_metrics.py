@@ -43,8 +43,8 @@ class StreamingTest(TestCase):
         for y in (labels, labels[:, None], np.eye(4)[labels]):
             self.assertAllClose(in_batches(cls(), y, p), want, rtol=1e-5)
             logits = np.log(p) + 3
-            found = in_batches(cls(from_logits=True), y, logits)
-            self.assertAllClose(found, want, rtol=1e-5)
+            result = in_batches(cls(from_logits=True), y, logits)
+            self.assertAllClose(result, want, rtol=1e-5)
 
     @parameterized.parameters(*PROBABILITY_METRICS)
     def test_batches_of_binary_labels(self, cls, function):
@@ -53,10 +53,10 @@ class StreamingTest(TestCase):
         logits = scipy.special.logit(p)
         for y in (labels, labels[:, None], labels.astype(bool)):
             for outputs in (p, p[:, None]):
-                found = in_batches(cls(), y, outputs)
-                self.assertAllClose(found, want, rtol=1e-5)
-            found = in_batches(cls(from_logits=True), y, logits[:, None])
-            self.assertAllClose(found, want, rtol=1e-5)
+                result = in_batches(cls(), y, outputs)
+                self.assertAllClose(result, want, rtol=1e-5)
+            result = in_batches(cls(from_logits=True), y, logits[:, None])
+            self.assertAllClose(result, want, rtol=1e-5)
 
     @parameterized.parameters(*PROBABILITY_METRICS)
     def test_weights_repeat_rows(self, cls, function):
@@ -66,8 +66,8 @@ class StreamingTest(TestCase):
             np.repeat(labels, weights), np.repeat(p, weights, axis=0)
         )
         for w in (weights, weights[:, None]):
-            found = in_batches(cls(), labels, p, w)
-            self.assertAllClose(found, want, rtol=1e-5)
+            result = in_batches(cls(), labels, p, w)
+            self.assertAllClose(result, want, rtol=1e-5)
         self.assertEqual(in_batches(cls(), labels, p, 0 * weights), 0.0)
 
     @parameterized.parameters(*PROBABILITY_METRICS)
@@ -79,8 +79,8 @@ class StreamingTest(TestCase):
         )
         mask = np.random.default_rng(0).uniform(size=(10, 3)) < 0.5
         want = function(labels[mask], p[mask])
-        found = in_batches(cls(), labels, p, mask)
-        self.assertAllClose(found, want, rtol=1e-5)
+        result = in_batches(cls(), labels, p, mask)
+        self.assertAllClose(result, want, rtol=1e-5)
         outputs = keras.ops.convert_to_tensor(p)
         outputs._keras_mask = keras.ops.convert_to_tensor(mask)
         metric = cls()
@@ -89,8 +89,8 @@ class StreamingTest(TestCase):
         # A weight for each row holds for all its steps.
         rows = np.arange(10) % 2
         want = function(labels[rows == 1], p[rows == 1])
-        found = in_batches(cls(), labels, p, rows)
-        self.assertAllClose(found, want, rtol=1e-5)
+        result = in_batches(cls(), labels, p, rows)
+        self.assertAllClose(result, want, rtol=1e-5)
 
     def test_bins(self):
         rng = np.random.default_rng(0)
@@ -129,8 +129,8 @@ class StreamingTest(TestCase):
                 [np.repeat(end, weights, axis=0) for end in normal],
             )
             metric.reset_state()
-            found = in_batches(metric, y, prediction, weights)
-            self.assertAllClose(found, want)
+            result = in_batches(metric, y, prediction, weights)
+            self.assertAllClose(result, want)
 
     def test_coverage_of_one_output_is_not_broadcast(self):
         metric = metrics.IntervalCoverage(0.9, noise_precision=1.0)
@@ -162,16 +162,16 @@ class StreamingTest(TestCase):
         p = scipy.special.softmax(x @ model.get_weights()[0], axis=1)
         weights = np.arange(50) % 2
         path = f"{self.get_temp_dir()}/model.keras"
-        for step in ("made", "loaded"):
-            found = model.evaluate(
+        for step in ("built", "loaded"):
+            result = model.evaluate(
                 x, y, 16, 0, sample_weight=weights, return_dict=True
             )
             want = metrics.brier_score(y, p)
-            self.assertAllClose(found["brier_score"], want, 0, 1e-5, msg=step)
+            self.assertAllClose(result["brier_score"], want, 0, 1e-5, msg=step)
             want = metrics.expected_calibration_error(y, p, 10)
-            self.assertAllClose(found["ece"], want, 0, 1e-5, msg=step)
+            self.assertAllClose(result["ece"], want, 0, 1e-5, msg=step)
             want = metrics.brier_score(y[1::2], p[1::2])
-            self.assertAllClose(found["weighted"], want, 0, 1e-5, msg=step)
+            self.assertAllClose(result["weighted"], want, 0, 1e-5, msg=step)
             model.save(path)
             model = keras.models.load_model(path)
 

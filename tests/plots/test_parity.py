@@ -69,9 +69,9 @@ def test_a_point_is_where_it_should_be():
     p = predictions.predictive([[[0.0], [1.0]], [[0.2], [1.2]]], "regression")
     ax = plots.parity([0.1, 3.0], p)
     for place, colour in (((0.1, 0.1), 0), ((3.0, 1.1), 1)):
-        found = pixels.colour_at(ax, *place)
+        colour_there = pixels.colour_at(ax, *place)
         wanted = colors.to_rgba(plots._style.COLOURS[colour])
-        np.testing.assert_allclose(found, wanted, atol=0.02)
+        np.testing.assert_allclose(colour_there, wanted, atol=0.02)
 
 
 def test_many_bars_are_fainter():

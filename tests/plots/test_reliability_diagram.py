@@ -17,14 +17,14 @@ Y = predictions.drawn_labels(P)
 def by_hand(p, y, bins):
     """Returns confidence, accuracy and count of each bin that has labels."""
     confidence, right = p.mean.max(axis=1), p.mean.argmax(axis=1) == y
-    found = []
+    filled = []
     for number in range(bins):
         low, high = number / bins, (number + 1) / bins
         inside = (confidence > low) & (confidence <= high)
         if inside.any():
             share = right[inside].mean()
-            found.append((confidence[inside].mean(), share, inside.sum()))
-    return np.transpose(found)
+            filled.append((confidence[inside].mean(), share, inside.sum()))
+    return np.transpose(filled)
 
 
 def points(ax):

@@ -28,18 +28,18 @@ def curves(ax):
 
 def test_curves_of_a_classification():
     ax = plots.risk_coverage(Y, P)
-    found = curves(ax)
-    assert list(found) == ["random", "oracle", "predictive entropy"]
+    drawn = curves(ax)
+    assert list(drawn) == ["random", "oracle", "predictive entropy"]
     wrong = (P.mean.argmax(axis=1) != Y).astype(float)
     entropy = -np.sum(P.mean * np.log(P.mean), axis=1)
-    coverage, risk = found["predictive entropy"]
+    coverage, risk = drawn["predictive entropy"]
     np.testing.assert_allclose(coverage, np.arange(1, 201) / 200)
     np.testing.assert_allclose(risk, risks(entropy, wrong))
-    np.testing.assert_array_equal(found["random"][1], wrong.mean())
+    np.testing.assert_array_equal(drawn["random"][1], wrong.mean())
     # Right ones first: all that are, and then one error after the other.
     rows = np.arange(1, 201)
     best = np.maximum(rows - (200 - wrong.sum()), 0) / rows
-    np.testing.assert_allclose(found["oracle"][1], best)
+    np.testing.assert_allclose(drawn["oracle"][1], best)
     title, entries = predictions.legend_texts(ax)
     assert title == "area under the curve"
     for entry, area in zip(
@@ -81,8 +81,8 @@ def test_curves_of_a_regression_and_of_binary():
 
 def test_plain_arrays():
     ax = plots.risk_coverage([5.0, 1.0, 3.0], [0.3, 0.1, 0.2])
-    found = curves(ax)
-    np.testing.assert_allclose(found["uncertainty"][1], [1.0, 2.0, 3.0])
+    drawn = curves(ax)
+    np.testing.assert_allclose(drawn["uncertainty"][1], [1.0, 2.0, 3.0])
     assert ax.get_ylabel() == "risk: mean loss"
 
 
