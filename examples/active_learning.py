@@ -135,7 +135,7 @@ def learn(
         p = keras_bayesdrop.predict_with_uncertainty(
             model, x_test, num_samples=SAMPLES, seed=seed, verbose=0
         )
-        scores.append(accuracy(p, y_test))
+        scores.append(accuracy(y_test, p))
         if number == rounds:
             break
         rest = np.setdiff1d(np.arange(len(x)), labelled)

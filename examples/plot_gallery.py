@@ -117,8 +117,8 @@ def draw_regression(quick: bool) -> dict[str, Any]:
     )
     return {
         "predictive_band": plots.predictive_band(band, grid, y, x_observed=x),
-        "parity": plots.parity(tested, y_test),
-        "regression_calibration": plots.regression_calibration(tested, y_test),
+        "parity": plots.parity(y_test, tested),
+        "regression_calibration": plots.regression_calibration(y_test, tested),
     }
 
 
@@ -139,20 +139,20 @@ def draw_digits(quick: bool) -> dict[str, Any]:
     x_test, y_test = x_known[TRAINED:], y_known[TRAINED:]
     inside, outside = predict(model, x_test), predict(model, strange)
     lying = np.rot90(x_test.reshape(-1, 8, 8), axes=(1, 2)).reshape(-1, 64)
-    print(f"Accuracy: {metrics.accuracy(inside, y_test):.3f}")
+    print(f"Accuracy: {metrics.accuracy(y_test, inside):.3f}")
     for what, other in (
         ("digits 8 and 9", outside),
         ("digits on their side", predict(model, lying)),
     ):
         every = [inside.predictive_entropy, other.predictive_entropy]
         auroc = metrics.uncertainty_auroc(
-            np.concatenate(every), np.repeat([0, 1], [len(p) for p in every])
+            np.repeat([0, 1], [len(p) for p in every]), np.concatenate(every)
         )
         print(f"AUROC of the entropy for {what}: {auroc:.3f}")
     quantities = ("predictive_entropy", "mutual_information")
     return {
-        "reliability_diagram": plots.reliability_diagram(inside, y_test, 10),
-        "risk_coverage": plots.risk_coverage(inside, y_test, quantities),
+        "reliability_diagram": plots.reliability_diagram(y_test, inside, 10),
+        "risk_coverage": plots.risk_coverage(y_test, inside, quantities),
         "entropy_histogram": plots.entropy_histogram(inside, outside),
     }
 

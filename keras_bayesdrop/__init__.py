@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from keras_bayesdrop import regularizers as regularizers
     from keras_bayesdrop import serving as serving
     from keras_bayesdrop import sparsity as sparsity
-    from keras_bayesdrop import streaming as streaming
     from keras_bayesdrop import theory as theory
     from keras_bayesdrop import training as training
     from keras_bayesdrop.decisions import Cascade as Cascade
@@ -95,7 +94,6 @@ else:
             "regularizers": "keras_bayesdrop.regularizers",
             "serving": "keras_bayesdrop.serving",
             "sparsity": "keras_bayesdrop.sparsity",
-            "streaming": "keras_bayesdrop.streaming",
             "theory": "keras_bayesdrop.theory",
             "training": "keras_bayesdrop.training",
             "Cascade": "keras_bayesdrop.decisions",
@@ -148,7 +146,7 @@ import_if_installed(
     "keras_bayesdrop.losses",
     "keras_bayesdrop.priors",
     "keras_bayesdrop.regularizers",
-    "keras_bayesdrop.streaming",
+    "keras_bayesdrop.metrics._keras_metrics",
     "keras_bayesdrop.training",
     "keras_bayesdrop.views",
     needs=("keras", "tensorflow"),

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 ROOMS = (
     *("errors", "_core", "random", "noise", "priors"),
     *("losses", "regularizers", "layers", "experimental"),
-    *("predictive", "metrics", "streaming"),
+    *("predictive", "metrics"),
     *("graph", "plan", "moments", "theory", "engines", "views", "prediction"),
     *("sparsity", "calibrate", "plots", "decisions", "diagnostics"),
     *("serving", "training", "callbacks", "cli", "__main__"),

@@ -54,8 +54,8 @@ x, y = data["x"], data["y"]
 settings = dict(num_samples=40, seed=7, verbose=0, return_samples=True)
 validation = kbd.predict_with_uncertainty(model, x[300:600], **settings)
 test = kbd.predict_with_uncertainty(model, x[600:], **settings)
-soft = kbd.calibrate.temperature(validation, y[300:600])
-sets = kbd.calibrate.conformal(validation, y[300:600], level=0.9).sets(test)
+soft = kbd.calibrate.temperature(y[300:600], validation)
+sets = kbd.calibrate.conformal(y[300:600], validation, level=0.9).sets(test)
 deferral = test.defer(budget=0.2, y=y[600:])
 kbd.export_uncertainty(
     model, "served", num_samples=40, seed=7, outputs=("mean", "std", "entropy")
@@ -64,10 +64,10 @@ test.save("test.npz")
 same = all(map(np.array_equal, before, model.get_weights()))
 print(json.dumps({
     "same": same,
-    "accuracy": kbd.metrics.accuracy(test, y[600:]),
-    "likelihood": kbd.metrics.negative_log_likelihood(test, y[600:]),
+    "accuracy": kbd.metrics.accuracy(y[600:], test),
+    "likelihood": kbd.metrics.negative_log_likelihood(y[600:], test),
     "tempered": kbd.metrics.negative_log_likelihood(
-        soft.apply(test), y[600:]
+        y[600:], soft.apply(test)
     ),
     "covered": float(sets[np.arange(300), y[600:]].mean()),
     "risk": deferral.risk,

@@ -78,7 +78,7 @@ def fit(
     grid_seed, final_seed = seed.spawn(2)
     fitted, held_out = part.cut(int(TRAINED_SHARE * len(part.y)))
     likelihoods = [
-        -negative_log_likelihood(trained.predict(held_out.x), held_out.y)
+        -negative_log_likelihood(held_out.y, trained.predict(held_out.x))
         for trained in fit_points(points, fitted, uci, settings, grid_seed)
     ]
     best = int(np.argmax(likelihoods))  # the first, if there are several

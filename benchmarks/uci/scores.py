@@ -32,8 +32,8 @@ def scores(prediction: Predictive, y: Array) -> dict[str, float]:
     assert samples is not None
     distances = np.abs(samples.reshape(len(samples), -1) - y)  # [T, rows]
     return {
-        "rmse": root_mean_squared_error(prediction, y),
-        "log_likelihood": -negative_log_likelihood(prediction, y),
+        "rmse": root_mean_squared_error(y, prediction),
+        "log_likelihood": -negative_log_likelihood(y, prediction),
         "sample_absolute_error": float(np.mean(distances, dtype=np.float64)),
     }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of predictions to calibrate."""
+"""Checks of the predictions that are calibrated."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from keras_bayesdrop.predictive import Predictive
 
 
 def check_predictive(prediction: Any, tasks: tuple[str, ...]) -> Predictive:
-    """Returns a prediction if it is of one of the tasks, and not empty."""
+    """Returns a prediction that has one of the tasks, and rows."""
     if not isinstance(prediction, Predictive):
         raise BayesdropError(
             "Invalid value for argument `prediction`. Expected a "
@@ -19,13 +19,13 @@ def check_predictive(prediction: Any, tasks: tuple[str, ...]) -> Predictive:
         )
     if prediction.task not in tasks:
         raise BayesdropError(
-            f"Not defined for task={prediction.task!r}. Expected "
-            f"{' or '.join(map(repr, tasks))}. Received: "
+            "This calibration is not defined for the task of the prediction. "
+            f"Expected {' or '.join(map(repr, tasks))}. Received: "
             f"task={prediction.task!r}"
         )
     if prediction.mean.size == 0:
         raise BayesdropError(
-            "Cannot calibrate on nothing. Expected at least one example. "
+            "Cannot calibrate without examples. Expected at least one example. "
             f"Received: shape {prediction.mean.shape}"
         )
     return prediction
@@ -37,9 +37,9 @@ def check_outputs(
     """Raises unless there is a threshold for each output.
 
     Args:
-        prediction: What is to get intervals or sets.
+        prediction: Prediction to compute intervals or sets for.
         thresholds: Array of the shape of the outputs.
-        axes: Number of axes at the end that are no outputs.
+        axes: Number of last axes that are not outputs.
     """
     shape = prediction.mean.shape[1 : prediction.mean.ndim - axes]
     if shape != np.shape(thresholds):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The maximum of a function of one number that may have several."""
+"""Global maximum of a function of one number."""
 
 from collections.abc import Callable
 
@@ -15,15 +15,15 @@ def maximise(
     high: float,
     per_unit: int = 4,
 ) -> float:
-    """Returns where `function` is greatest in `[low, high]`.
+    """Returns the argument in `[low, high]` that maximises `function`.
 
-    A grid finds the best of several maxima, and golden sections refine it.
+    A grid brackets the best of several maxima, and golden sections refine it.
 
     Args:
-        function: What to maximise.
+        function: Function to maximise.
         low: Lower end.
         high: Upper end.
-        per_unit: Number of grid points for a length of 1.
+        per_unit: Grid points per unit of length.
     """
     count = int((high - low) * per_unit) + 2
     grid = np.linspace(low, high, count)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fitted objects as plain dicts of numbers and strings, for JSON."""
+"""Conversion of fitted objects to dicts that JSON can hold."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ _T = TypeVar("_T", bound="Plain")
 
 
 class Plain:
-    """Base of dataclasses that `json` can hold as a dict."""
+    """Base of dataclasses that convert to a dict for JSON."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns numbers, strings and lists, for JSON or any other store."""
+        """Returns the fields as numbers, strings and lists."""
         fields: Any = self
         return {
             field.name: _plain(getattr(self, field.name))
@@ -26,21 +26,23 @@ class Plain:
 
     @classmethod
     def from_dict(cls: type[_T], values: Mapping[str, Any]) -> _T:
-        """Returns the object that `to_dict` was called on.
+        """Returns the object of a dict.
 
         Args:
-            values: What `to_dict` returned.
+            values: Dict that `to_dict` returned.
         """
         fields: Any = cls
         names = {field.name for field in dataclasses.fields(fields)}
         if not isinstance(values, Mapping) or set(values) != names:
-            given = sorted(values) if isinstance(values, Mapping) else values
+            is_mapping = isinstance(values, Mapping)
+            received = sorted(values) if is_mapping else values
             raise BayesdropError(
                 f"Cannot read a {cls.__name__}. Expected a dict with the keys "
-                f"{sorted(names)}. Received: {given}"
+                f"{sorted(names)}. Received: {received}"
             )
         return cls(**values)
 
 
 def _plain(value: Any) -> Any:
+    """Returns an array as a list, and other values unchanged."""
     return value.tolist() if isinstance(value, np.ndarray) else value

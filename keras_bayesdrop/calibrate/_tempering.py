@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probabilities as logits, and back at another temperature."""
+"""Logits of probabilities, and predictions at another temperature."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
 from keras_bayesdrop._core.arrays import Array
+from keras_bayesdrop.errors import MissingSamplesError
+from keras_bayesdrop.predictive import Predictive
 
 
 def to_logits(p: Array, task: str) -> Array:
-    """Returns logits of probabilities, all finite.
+    """Returns finite logits of probabilities.
 
-    For classes their logarithms, `[..., classes]`; for binary the log odds. A
-    probability that was rounded to 0 or 1 counts as the closest that float32
-    can tell from it, so that a temperature can still move it.
+    For classes they are the logarithms, `[..., classes]`; for binary the log
+    odds. A probability of 0 or 1 is replaced by the next float32, so that a
+    temperature can still change it.
     """
     floats = np.finfo(np.float32)
     log_p = np.log(np.maximum(p, floats.tiny))
@@ -28,7 +31,7 @@ def at_temperature(logits: Array, task: str, temperature: float) -> Array:
     if task == "classification":
         shifted = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
         return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
-    # The exponent is never positive, so that it cannot overflow.
+    # The exponent is never positive, so it cannot overflow.
     small = np.exp(-np.abs(scaled))
     return np.asarray(np.where(scaled >= 0, 1, small) / (1 + small))
 
@@ -51,3 +54,55 @@ def log_label_probabilities(
     scaled = scaled - scaled.max(axis=-1, keepdims=True)
     chosen = np.take_along_axis(scaled, labels[..., None], axis=-1)[..., 0]
     return np.asarray(chosen - np.log(np.exp(scaled).sum(axis=-1)))
+
+
+def temper_samples(p: Predictive, h: float) -> Predictive:
+    """Tempers every sample, and computes the other fields from them."""
+    if p.samples is None:
+        raise MissingSamplesError(
+            "Cannot temper this prediction. Expected samples, as the "
+            "temperature was fitted to samples. Received: samples=None. Use "
+            "predict_with_uncertainty(..., return_samples=True), or fit the "
+            "temperature to predictions without samples."
+        )
+    samples = at_temperature(to_logits(p.samples, p.task), p.task, h)
+    return dataclasses.replace(
+        p,
+        mean=samples.mean(axis=0, dtype=np.float64).astype(p.mean.dtype),
+        variance=samples.var(axis=0, ddof=1, dtype=np.float64).astype(
+            p.variance.dtype
+        ),
+        samples=samples.astype(p.samples.dtype),
+        quantile_levels=None,
+        quantile_values=None,
+        mean_entropy=None,
+    )
+
+
+def temper_mean(p: Predictive, h: float) -> Predictive:
+    """Tempers the mean; fields that need samples become `None`."""
+    old = p.mean.astype(np.float64)
+    new = at_temperature(
+        to_logits(p.mean, p.task).astype(np.float64), p.task, h
+    )
+    spread = old * (1 - old)
+    slope = np.divide(
+        new * (1 - new), h * spread, out=np.zeros_like(old), where=spread > 0
+    )
+
+    def carried(variance: Array) -> Array:
+        # A probability with mean m has a variance of at most m * (1 - m).
+        moved = np.minimum(variance * slope**2, new * (1 - new))
+        return np.asarray(moved, dtype=variance.dtype)
+
+    sampled = p.sampled_variance
+    return dataclasses.replace(
+        p,
+        mean=new.astype(p.mean.dtype),
+        variance=carried(p.variance),
+        sampled_variance=None if sampled is None else carried(sampled),
+        samples=None,
+        quantile_levels=None,
+        quantile_values=None,
+        mean_entropy=None,
+    )

@@ -14,7 +14,7 @@ from keras_bayesdrop._core.choice import get_choice
 from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop.calibrate._fit_precision import fit_noise_precision
+from keras_bayesdrop.calibrate._noise_precision import fit_noise_precision
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.graph.survey import survey
@@ -182,16 +182,16 @@ class UncertaintyMonitor(keras.callbacks.Callback):
                     prediction, head=Regression(noise_precision=tau)
                 )
             result["mc_rmse"] = metrics.root_mean_squared_error(
-                prediction, truth
+                truth, prediction
             )
         else:
-            result["mc_accuracy"] = metrics.accuracy(prediction, truth)
+            result["mc_accuracy"] = metrics.accuracy(truth, prediction)
             result["mc_ece"] = metrics.expected_calibration_error(
-                prediction, truth
+                truth, prediction
             )
             information = prediction.mutual_information
             result["mutual_information"] = float(np.mean(information))
-        result["mc_nll"] = metrics.negative_log_likelihood(prediction, truth)
+        result["mc_nll"] = metrics.negative_log_likelihood(truth, prediction)
         return result
 
 

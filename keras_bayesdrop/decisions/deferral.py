@@ -15,8 +15,8 @@ from keras_bayesdrop.decisions._losses import row_losses
 from keras_bayesdrop.decisions._uncertainty import check_row_values
 from keras_bayesdrop.decisions._uncertainty import row_uncertainty
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.metrics.risk_coverage import RiskCoverage
-from keras_bayesdrop.metrics.risk_coverage import risk_coverage
+from keras_bayesdrop.metrics import RiskCoverage
+from keras_bayesdrop.metrics import risk_coverage
 from keras_bayesdrop.predictive import Predictive
 
 
@@ -135,7 +135,7 @@ def decide(
         kept = losses[~mask]
         risk = float(kept.mean()) if kept.size else math.nan
         full_risk = float(losses.mean())
-        curve = risk_coverage(uncertainty, losses)
+        curve = risk_coverage(losses, uncertainty)
     return Deferral(
         rows=rows,
         mask=mask,

@@ -1,54 +1,133 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good a prediction and its uncertainty are, against labels."""
+"""Metrics of a prediction and its uncertainty, as functions and for `compile`.
 
-from keras_bayesdrop.metrics.accuracy import accuracy as accuracy
-from keras_bayesdrop.metrics.adaptive_calibration_error import (
-    adaptive_calibration_error as adaptive_calibration_error,
-)
-from keras_bayesdrop.metrics.aurc import aurc as aurc
-from keras_bayesdrop.metrics.brier_score import brier_score as brier_score
-from keras_bayesdrop.metrics.calibration_curve import (
-    CalibrationCurve as CalibrationCurve,
-)
-from keras_bayesdrop.metrics.calibration_curve import (
-    calibration_curve as calibration_curve,
-)
-from keras_bayesdrop.metrics.classwise_calibration_error import (
-    classwise_calibration_error as classwise_calibration_error,
-)
-from keras_bayesdrop.metrics.crps import crps as crps
-from keras_bayesdrop.metrics.energy_score import energy_score as energy_score
-from keras_bayesdrop.metrics.excess_aurc import excess_aurc as excess_aurc
-from keras_bayesdrop.metrics.expected_calibration_error import (
-    expected_calibration_error as expected_calibration_error,
-)
-from keras_bayesdrop.metrics.interval_coverage import (
-    interval_coverage as interval_coverage,
-)
-from keras_bayesdrop.metrics.interval_score import (
-    interval_score as interval_score,
-)
-from keras_bayesdrop.metrics.interval_width import (
-    interval_width as interval_width,
-)
-from keras_bayesdrop.metrics.miscalibration_area import (
-    miscalibration_area as miscalibration_area,
-)
-from keras_bayesdrop.metrics.negative_log_likelihood import (
-    negative_log_likelihood as negative_log_likelihood,
-)
-from keras_bayesdrop.metrics.pinball_loss import pinball_loss as pinball_loss
-from keras_bayesdrop.metrics.reliability import Reliability as Reliability
-from keras_bayesdrop.metrics.reliability import reliability as reliability
-from keras_bayesdrop.metrics.risk_coverage import RiskCoverage as RiskCoverage
-from keras_bayesdrop.metrics.risk_coverage import risk_coverage as risk_coverage
-from keras_bayesdrop.metrics.root_mean_squared_error import (
-    root_mean_squared_error as root_mean_squared_error,
-)
-from keras_bayesdrop.metrics.sharpness import sharpness as sharpness
-from keras_bayesdrop.metrics.uncertainty_aupr import (
-    uncertainty_aupr as uncertainty_aupr,
-)
-from keras_bayesdrop.metrics.uncertainty_auroc import (
-    uncertainty_auroc as uncertainty_auroc,
+Functions take the truth first and a `Predictive` or arrays second, use NumPy
+alone, and work where Keras is not installed. Classes are Keras metrics. Names
+are imported when they are asked for. The files have an underscore; other rooms
+may use the functions below, the checks in `_inputs`, and the quantities of a
+regression in `_regression`. This room imports `predictive` and what comes
+before it.
+"""
+
+from typing import TYPE_CHECKING
+
+from keras_bayesdrop._core.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from keras_bayesdrop.metrics._calibration_curve import (
+        CalibrationCurve as CalibrationCurve,
+    )
+    from keras_bayesdrop.metrics._calibration_curve import (
+        calibration_curve as calibration_curve,
+    )
+    from keras_bayesdrop.metrics._calibration_curve import (
+        miscalibration_area as miscalibration_area,
+    )
+    from keras_bayesdrop.metrics._calibration_errors import (
+        Reliability as Reliability,
+    )
+    from keras_bayesdrop.metrics._calibration_errors import (
+        adaptive_calibration_error as adaptive_calibration_error,
+    )
+    from keras_bayesdrop.metrics._calibration_errors import (
+        classwise_calibration_error as classwise_calibration_error,
+    )
+    from keras_bayesdrop.metrics._calibration_errors import (
+        expected_calibration_error as expected_calibration_error,
+    )
+    from keras_bayesdrop.metrics._calibration_errors import (
+        reliability as reliability,
+    )
+    from keras_bayesdrop.metrics._crps import crps as crps
+    from keras_bayesdrop.metrics._crps import energy_score as energy_score
+    from keras_bayesdrop.metrics._intervals import (
+        interval_coverage as interval_coverage,
+    )
+    from keras_bayesdrop.metrics._intervals import (
+        interval_score as interval_score,
+    )
+    from keras_bayesdrop.metrics._intervals import (
+        interval_width as interval_width,
+    )
+    from keras_bayesdrop.metrics._intervals import pinball_loss as pinball_loss
+    from keras_bayesdrop.metrics._intervals import sharpness as sharpness
+    from keras_bayesdrop.metrics._keras_metrics import BrierScore as BrierScore
+    from keras_bayesdrop.metrics._keras_metrics import (
+        ExpectedCalibrationError as ExpectedCalibrationError,
+    )
+    from keras_bayesdrop.metrics._keras_metrics import (
+        IntervalCoverage as IntervalCoverage,
+    )
+    from keras_bayesdrop.metrics._ranking import RiskCoverage as RiskCoverage
+    from keras_bayesdrop.metrics._ranking import aurc as aurc
+    from keras_bayesdrop.metrics._ranking import excess_aurc as excess_aurc
+    from keras_bayesdrop.metrics._ranking import risk_coverage as risk_coverage
+    from keras_bayesdrop.metrics._ranking import (
+        uncertainty_aupr as uncertainty_aupr,
+    )
+    from keras_bayesdrop.metrics._ranking import (
+        uncertainty_auroc as uncertainty_auroc,
+    )
+    from keras_bayesdrop.metrics._scores import accuracy as accuracy
+    from keras_bayesdrop.metrics._scores import brier_score as brier_score
+    from keras_bayesdrop.metrics._scores import (
+        negative_log_likelihood as negative_log_likelihood,
+    )
+    from keras_bayesdrop.metrics._scores import (
+        root_mean_squared_error as root_mean_squared_error,
+    )
+
+_FILES = {
+    "_calibration_curve": (
+        "CalibrationCurve",
+        "calibration_curve",
+        "miscalibration_area",
+    ),
+    "_calibration_errors": (
+        "Reliability",
+        "adaptive_calibration_error",
+        "classwise_calibration_error",
+        "expected_calibration_error",
+        "reliability",
+    ),
+    "_crps": (
+        "crps",
+        "energy_score",
+    ),
+    "_intervals": (
+        "interval_coverage",
+        "interval_score",
+        "interval_width",
+        "pinball_loss",
+        "sharpness",
+    ),
+    "_keras_metrics": (
+        "BrierScore",
+        "ExpectedCalibrationError",
+        "IntervalCoverage",
+    ),
+    "_ranking": (
+        "RiskCoverage",
+        "aurc",
+        "excess_aurc",
+        "risk_coverage",
+        "uncertainty_aupr",
+        "uncertainty_auroc",
+    ),
+    "_scores": (
+        "accuracy",
+        "brier_score",
+        "negative_log_likelihood",
+        "root_mean_squared_error",
+    ),
+}
+
+__getattr__, __dir__ = lazy_module(
+    __name__,
+    {
+        name: f"{__name__}.{file}"
+        for file, names in _FILES.items()
+        for name in names
+    },
+    needs=("keras", "tensorflow"),
 )

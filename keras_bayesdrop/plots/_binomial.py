@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What chance alone does to a share."""
+"""Quantiles of a binomial share."""
 
 import numpy as np
 
 from keras_bayesdrop._core.arrays import Float64Array
 
-# Deviations from the mean within which counts are summed. What is beyond has
-# a probability below 1e-30, also for a Poisson-like tail thanks to the margin.
+# Counts are summed within this many standard deviations of the mean, plus a
+# margin for Poisson-like tails. Beyond, the probability is below 1e-30.
 _REACH = 12.0
 _MARGIN = 60
 
@@ -14,11 +14,11 @@ _MARGIN = 60
 def binomial_band(
     trials: int, probability: float, level: float
 ) -> tuple[float, float]:
-    """Returns the shares between which chance leaves a share.
+    """Returns the ends of the central interval of a binomial share.
 
-    With `k ~ Binomial(trials, probability)` the quantiles of `k / trials` at
-    `(1 - level) / 2` and `(1 + level) / 2`: what a calibrated model shows with
-    a probability of at least `level`.
+    With `k ~ Binomial(trials, probability)` they are the quantiles of
+    `k / trials` at `(1 - level) / 2` and `(1 + level) / 2`. The share of a
+    calibrated model lies between them with a probability of at least `level`.
 
     Args:
         trials: Positive int.

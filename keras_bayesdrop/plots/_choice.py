@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture that fits a prediction, by its task and by what is given."""
+"""Choice of the plot for `Predictive.plot`, by task and arguments."""
 
 from typing import Any
 
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.plots.class_scatter import class_scatter
-from keras_bayesdrop.plots.entropy_histogram import entropy_histogram
-from keras_bayesdrop.plots.parity import parity
-from keras_bayesdrop.plots.predictive_band import predictive_band
-from keras_bayesdrop.plots.reliability_diagram import reliability_diagram
+from keras_bayesdrop.plots._class_scatter import class_scatter
+from keras_bayesdrop.plots._entropy_histogram import entropy_histogram
+from keras_bayesdrop.plots._parity import parity
+from keras_bayesdrop.plots._predictive_band import predictive_band
+from keras_bayesdrop.plots._reliability_diagram import reliability_diagram
 from keras_bayesdrop.predictive import Predictive
 
-# Rows whose single samples still can be told apart in a picture.
+# Most rows whose single samples can be told apart in a plot.
 _FEW = 24
 
 
 def fitting_picture(
     p: Predictive, x: Any = None, y: Any = None, out: Any = None, ax: Any = None
 ) -> Any:
-    """Draws the picture that `Predictive.plot` describes."""
+    """Draws the plot that `Predictive.plot` describes."""
     if out is not None:
         if x is not None or y is not None:
             raise BayesdropError(
-                "Two predictions are compared without data. Expected `out`, "
-                "or `x` and `y`, and not both. Received: "
-                f"x={_given(x)}, y={_given(y)}, out={_given(out)}"
+                "A comparison of two predictions takes no data. Expected "
+                "`out`, or `x` and `y`, and not both. Received: "
+                f"x={_type(x)}, y={_type(y)}, out={_type(out)}"
             )
         return entropy_histogram(p, out, _quantity(p), ax=ax)
     if x is not None and p.task != "classification":
@@ -40,12 +40,14 @@ def fitting_picture(
     if y is None:
         return entropy_histogram(p, quantity=_quantity(p), ax=ax)
     draw = parity if p.task == "regression" else reliability_diagram
-    return draw(p, y, ax=ax)
+    return draw(y, p, ax=ax)
 
 
 def _quantity(p: Predictive) -> str:
+    """Returns the quantity that a histogram shows."""
     return "std" if p.task == "regression" else "predictive_entropy"
 
 
-def _given(value: Any) -> str:
+def _type(value: Any) -> str:
+    """Returns the type of an argument, for errors."""
     return "None" if value is None else type(value).__name__

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pictures of a prediction are given, checked before they are drawn."""
+"""Checks of the arguments of plots, before anything is drawn."""
 
 import dataclasses
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.predictive import ROW_AXES
 from keras_bayesdrop.predictive import Predictive
 
-# Attributes of a `Predictive` that say how unsure it is, and their texts.
+# Attributes of a `Predictive` that measure uncertainty, and their labels.
 QUANTITIES = {
     "predictive_entropy": "predictive entropy, nats",
     "mutual_information": "mutual information, nats",
@@ -38,14 +38,14 @@ _OF_OUTPUTS = {
 def check_prediction(
     p: Any, tasks: Collection[str] | None = None, name: str = "p"
 ) -> Predictive:
-    """Returns `p` if it is a prediction of rows, of one of these tasks."""
+    """Returns `p` if it is finite, has rows, and has one of the tasks."""
     if not isinstance(p, Predictive):
         expected = "a `Predictive`, as `predict_with_uncertainty` returns it"
         raise invalid(name, p, expected)
     if tasks is not None and p.task not in tasks:
         options = " or ".join(repr(task) for task in tasks)
         raise BayesdropError(
-            f"This picture of `{name}` is not defined for its task. Expected "
+            f"This plot of `{name}` is not defined for its task. Expected "
             f"task={options}. Received: task={p.task!r}"
         )
     if not p.mean.size:
@@ -62,20 +62,20 @@ def check_prediction(
 
 
 def one_output(p: Predictive, output: Any) -> Predictive:
-    """Returns one of the outputs of a prediction, with a mean `[rows]`.
+    """Returns one output of a prediction, with a mean `[rows]`.
 
     Args:
         p: Prediction of a regression, or binary.
         output: Number of the output, counted along the flattened axes; `None`
-            for the only one there is.
+            if there is only one.
     """
     outputs = p.mean.size // len(p)
     if output is None:
         if outputs != 1:
             raise BayesdropError(
-                "A picture shows one output. Expected a prediction of one, or "
-                f"the argument `output` to say which, from 0 to {outputs - 1}."
-                f" Received: output=None and {outputs} outputs"
+                "A plot shows one output. Expected a prediction with one "
+                f"output, or the argument `output` from 0 to {outputs - 1}. "
+                f"Received: output=None and {outputs} outputs"
             )
         output = 0
     output = check_int(output, "output", at_least=0)
@@ -90,10 +90,10 @@ def one_output(p: Predictive, output: Any) -> Predictive:
 
 
 def targets_of(p: Predictive, y: npt.ArrayLike, output: Any) -> Any:
-    """Returns the column of `y` that belongs to `one_output(p, output)`.
+    """Returns the targets of the output that is drawn.
 
-    Targets `[rows]` are those of the output drawn; `[rows, outputs]` are
-    those of all.
+    Targets `[rows]` belong to the output that is drawn; targets
+    `[rows, outputs]` to all outputs.
     """
     array = as_numbers("y", y)
     if array.shape == p.mean.shape and p.mean.size > len(p):
@@ -102,16 +102,16 @@ def targets_of(p: Predictive, y: npt.ArrayLike, output: Any) -> Any:
 
 
 def check_quantity(quantity: Any) -> str:
-    """Returns `quantity` if it is one that can be drawn."""
+    """Returns `quantity` if it can be drawn."""
     return check_choice(quantity, "quantity", QUANTITIES)
 
 
 def uncertainty_of(p: Predictive, quantity: Any) -> Float64Array:
-    """Returns how unsure each row is, `[rows]`: a mean if it has several."""
+    """Returns the uncertainty of each row, `[rows]`: the mean over outputs."""
     values = np.asarray(getattr(p, check_quantity(quantity)), np.float64)
     return np.asarray(values.reshape(len(p), -1).mean(axis=1))
 
 
 def usual_quantity(p: Predictive) -> str:
-    """Returns the quantity that holds all uncertainty of a task."""
+    """Returns the quantity that measures the total uncertainty of a task."""
     return "total" if p.task == "regression" else "predictive_entropy"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large the weights of models are, layer by layer."""
+"""Sizes of the weights of models, layer by layer."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from keras_bayesdrop.sparsity import SparseSource
 # Paths of layers, and the sizes of their weights.
 Layers = list[tuple[str, Float64Array]]
 
-# Their kernels are [..., outputs, inputs].
+# Layers whose kernels are [..., outputs, inputs].
 _OUTPUTS_FIRST = (
     keras.layers.Conv1DTranspose,
     keras.layers.Conv2DTranspose,
@@ -40,7 +40,8 @@ def kernel_sizes(models: Any, layers: Any) -> dict[str, Layers]:
             `None` for all.
 
     Returns:
-        As many layers of each model. A single model has no name.
+        The same number of layers for each model. The name of a single model is
+        empty.
     """
     named = dict(models) if isinstance(models, Mapping) else {"": models}
     if not named:
@@ -49,36 +50,36 @@ def kernel_sizes(models: Any, layers: Any) -> dict[str, Layers]:
     for name, model in named.items():
         check_model(model)
         kernels = find_kernels(model)
-        chosen = kernels if layers is None else _chosen(kernels, layers)
+        chosen = kernels if layers is None else _choose(kernels, layers)
         columns[str(name)] = [(k.path, _size(k)) for k in chosen]
     counts = {name: len(maps) for name, maps in columns.items()}
     if len(set(counts.values())) > 1 or 0 in counts.values():
         raise BayesdropError(
-            "The models do not have the same layers to draw. Expected as many "
-            "layers with a kernel in each, one at least, or `layers` to choose "
-            f"some. Received: {counts}"
+            "The models do not have the same number of layers to draw. "
+            "Expected as many layers with a kernel in each, at least one, or "
+            f"`layers` to choose some. Received: {counts}"
         )
     return columns
 
 
-def _chosen(kernels: list[Kernel], layers: Any) -> list[Kernel]:
+def _choose(kernels: list[Kernel], layers: Any) -> list[Kernel]:
     """Returns the kernels of the layers that the argument names."""
     several = isinstance(layers, Sequence) and not isinstance(layers, str)
     by_path = {kernel.path: kernel for kernel in kernels}
-    found = []
+    chosen = []
     for layer in layers if several else [layers]:
         whole = isinstance(layer, Integral) and not isinstance(layer, bool)
         if isinstance(layer, str) and layer in by_path:
-            found.append(by_path[layer])
+            chosen.append(by_path[layer])
         elif whole and -len(kernels) <= layer < len(kernels):
-            found.append(kernels[layer])
+            chosen.append(kernels[layer])
         else:
             raise SelectionError(
                 "Argument `layers` names no layer with a kernel. Expected some "
                 f"of {list(by_path)}, or positions among them. Received: "
                 f"{layer!r} in layers={layers!r}"
             )
-    return found
+    return chosen
 
 
 def _size(kernel: Kernel) -> Float64Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The panels of `dropout_phases`."""
+"""Panels of `dropout_phases`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +13,9 @@ from keras_bayesdrop.theory.consistency_record import LayerRecord
 
 # Odd, so that errors around zero share a bar.
 _BINS = 41
-# Percentiles of units between which most are.
+# Percentiles between which most units lie.
 _BAND = (5, 95)
-# Percentile of errors at which the picture ends: a few are far out.
+# Percentile of errors at which the axis ends: a few lie far out.
 _MOST = 99.5
 
 Layers = list[tuple[LayerRecord, str]]  # with their colours
@@ -28,7 +28,7 @@ def curves(
     values: Callable[[LayerRecord], list[float]],
     texts: tuple[str, str],
 ) -> None:
-    """Draws a number of each layer by epoch."""
+    """Draws a curve of each layer over epochs."""
     for layer, colour in shown:
         ax.plot(
             record.epochs, values(layer), color=colour, lw=1.8, label=layer.path
@@ -38,7 +38,7 @@ def curves(
 
 
 def active_units(ax: Any, record: ConsistencyRecord, shown: Layers) -> None:
-    """Draws the spread of units that are active in the end, by epoch."""
+    """Draws the spread of units that are active in the end, over epochs."""
     for layer, colour in shown:
         active = ~_silent(record, layer)
         if not active.any():
@@ -59,7 +59,7 @@ def active_units(ax: Any, record: ConsistencyRecord, shown: Layers) -> None:
 
 
 def typical_units(ax: Any, record: ConsistencyRecord, shown: Layers) -> None:
-    """Draws the middle active unit and the middle silent one, by epoch."""
+    """Draws the median active unit and the median silent one, over epochs."""
     title = "A typical active and silent unit"
     for layer, own in shown:
         silent = _silent(record, layer)
@@ -90,19 +90,19 @@ def typical_units(ax: Any, record: ConsistencyRecord, shown: Layers) -> None:
 
 
 def errors(ax: Any, shown: Layers, look: int, when: str) -> None:
-    """Draws histograms of what approximations of the mean miss in a look."""
+    """Draws histograms of the errors of approximate means in one record."""
     names = ["NWGM - E" if layer.nwgm else "W - E" for layer, _ in shown]
-    found = [
+    misses = [
         (layer.nwgm or layer.deterministic)[look] - layer.mean[look]
         for layer, _ in shown
     ]
-    end = max(float(np.percentile(np.abs(each), _MOST)) for each in found)
+    end = max(float(np.percentile(np.abs(each), _MOST)) for each in misses)
     edges = np.linspace(-1.0, 1.0, _BINS + 1) * (end or 1.0)
-    for (layer, colour), each in zip(shown, found, strict=True):
+    for (layer, colour), each in zip(shown, misses, strict=True):
         inside = np.clip(each, edges[0], edges[-1])
         _outline(ax, inside, edges, colour, layer.path)
     ax.set_xlim(edges[0], edges[-1])
-    # Before training errors are so small that their digits would overlap.
+    # Before training, errors are so small that tick labels would overlap.
     ax.locator_params(axis="x", nbins=5)
     ax.ticklabel_format(axis="x", scilimits=(-2, 3))
     name = " or ".join(sorted(set(names)))
@@ -110,7 +110,7 @@ def errors(ax: Any, shown: Layers, look: int, when: str) -> None:
 
 
 def scatter(ax: Any, shown: Layers, name: str) -> None:
-    """Draws what "NWGM" or "W" misses of each unit in the end."""
+    """Draws the error of "NWGM" or "W" of each unit in the end."""
     for layer, colour in shown:
         guesses = layer.deterministic if name == "W" else layer.nwgm
         if not guesses:
@@ -145,13 +145,13 @@ def activations(ax: Any, shown: Layers) -> None:
 def _outline(
     ax: Any, values: Array, edges: Array, colour: str, label: str
 ) -> None:
-    """Draws a histogram as an outline, so that others show through."""
+    """Draws the outline of a histogram, so that others show through."""
     counts, _ = np.histogram(values, edges)
     ax.stairs(counts / values.size, edges, color=colour, lw=1.4, label=label)
 
 
 def _say(ax: Any, text: str) -> None:
-    """Says why there is nothing to see."""
+    """Writes the reason why a panel is empty."""
     ax.text(
         0.5,
         0.6,
@@ -166,18 +166,19 @@ def _say(ax: Any, text: str) -> None:
 def _by_epoch(
     ax: Any, record: ConsistencyRecord, title: str, y_label: str
 ) -> None:
+    """Sets the epochs as x axis, and the texts."""
     ax.set_xlim(record.epochs[0], record.epochs[-1])
     ax.xaxis.get_major_locator().set_params(integer=True)
     _style.dress(ax, title, "epoch", y_label)
 
 
 def _silent(record: ConsistencyRecord, layer: LayerRecord) -> Any:
-    """Returns which of the followed activations are silent in the end."""
+    """Returns a mask of the activations that are silent in the end."""
     return np.abs(layer.mean[-1]) <= record.threshold
 
 
 def _middle(values: Array, members: Any) -> int:
-    """Returns the place of the median member."""
+    """Returns the index of the median member."""
     places = np.flatnonzero(members)
     order = np.argsort(values[places], kind="stable")
     return int(places[order[len(order) // 2]])

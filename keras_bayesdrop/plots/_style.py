@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The look that all pictures share, and matplotlib where it is needed."""
+"""Shared style of all plots, and the late import of matplotlib."""
 
 from typing import Any
 
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import MissingPackageError
 
-# Colours of Okabe and Ito, which the colour-blind can tell apart.
+# Colours of Okabe and Ito, distinguishable for colour-blind readers.
 COLOURS = (
     "#0072B2",  # blue
     "#D55E00",  # vermilion
@@ -16,10 +16,10 @@ COLOURS = (
     "#56B4E9",  # sky
 )
 GREY = "#555555"
-# White for nothing and dark for much, in equal steps for the eye, and so in
-# grey print.
+# White for zero and dark for large values, perceptually uniform, also in grey
+# print.
 COLOUR_MAP = "Blues"
-# Inches. At 100 dots an inch it fills a column of a web page.
+# Inches. At 100 dots per inch it fills a column of a web page.
 SIZE = (6.4, 4.0)
 TEXT = 11
 
@@ -27,8 +27,7 @@ TEXT = 11
 def pyplot() -> Any:
     """Returns `matplotlib.pyplot`.
 
-    It finds out by itself whether there is a display, and draws to files
-    alone if there is none.
+    It detects a display by itself, and draws only to files without one.
 
     Raises:
         MissingPackageError: If matplotlib is not installed.
@@ -37,7 +36,7 @@ def pyplot() -> Any:
         import matplotlib.pyplot
     except ImportError as error:
         raise MissingPackageError(
-            "Pictures are drawn by matplotlib, which cannot be imported. "
+            "Plots need matplotlib, which cannot be imported. "
             "Expected it to be installed, as by `pip install "
             f"keras-bayesdrop[plots]`. Received: {error}"
         ) from error
@@ -45,7 +44,7 @@ def pyplot() -> Any:
 
 
 def axes_for(ax: Any) -> Any:
-    """Returns the axes to draw on: those given, or new ones for `None`."""
+    """Returns `ax` after a check, or new axes for `None`."""
     plt = pyplot()
     if ax is None:
         return plt.subplots(figsize=SIZE, layout="constrained")[1]
@@ -55,7 +54,7 @@ def axes_for(ax: Any) -> Any:
 
 
 def dress(ax: Any, title: str, x_label: str, y_label: str) -> None:
-    """Gives axes their texts, a light grid, and no box."""
+    """Sets the texts of axes, adds a light grid and removes the box."""
     ax.set_title(title, fontsize=TEXT + 1)
     ax.set_xlabel(x_label, fontsize=TEXT)
     ax.set_ylabel(y_label, fontsize=TEXT)
@@ -66,8 +65,8 @@ def dress(ax: Any, title: str, x_label: str, y_label: str) -> None:
 
 
 def legend(ax: Any, title: str = "", **options: Any) -> None:
-    """Adds a legend; what was measured may be its title."""
-    found = ax.legend(
+    """Adds a legend, with a measured value as optional title."""
+    box = ax.legend(
         title=title or None,
         fontsize=TEXT - 1,
         title_fontsize=TEXT - 1,
@@ -76,7 +75,7 @@ def legend(ax: Any, title: str = "", **options: Any) -> None:
         edgecolor="none",
         **options,
     )
-    found.set_zorder(6)
+    box.set_zorder(6)
 
 
 def percent(level: float) -> str:

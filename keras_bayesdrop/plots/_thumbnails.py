@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small pictures of the inputs, under an axis of rows."""
+"""Thumbnails of the inputs, under an axis of rows."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from keras_bayesdrop._core.arrays import as_numbers
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.plots import _style
 
-# Points; a point is 1 / 72 inch.
+# In points of 1 / 72 inch.
 _SMALLEST, _LARGEST = 8.0, 44.0
 _GAP = 5.0
-# Share of the width of a row.
+# Fraction of the width of a row.
 _FILLED = 0.85
 
 
@@ -34,9 +34,9 @@ def check_images(images: Any, rows: int) -> npt.NDArray[Any]:
 
 
 def add_thumbnails(ax: Any, images: npt.NDArray[Any]) -> None:
-    """Puts an image under each row, between the axis and its labels.
+    """Draws an image under each row, between the axis and its labels.
 
-    Row `i` is at `i` on the axis, and the limits of the axis are set.
+    Row `i` is at `i` on the axis. The limits of the axis must be set before.
     """
     from matplotlib.offsetbox import AnnotationBbox
     from matplotlib.offsetbox import OffsetImage

@@ -10,7 +10,7 @@ import pytest
 import scipy.special
 
 from keras_bayesdrop import calibrate
-from keras_bayesdrop.calibrate import conformal_sets
+from keras_bayesdrop.calibrate import _conformal_sets
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.predictive import Regression
@@ -55,7 +55,7 @@ def mean_coverage(case, covered, **options):
         # Split after drawing, so that all rows are of one population.
         p, y = case(rng, CALIBRATION + TEST)
         fit = calibrate.conformal(
-            p[:CALIBRATION], y[:CALIBRATION], LEVEL, **options
+            y[:CALIBRATION], p[:CALIBRATION], LEVEL, **options
         )
         result.append(np.mean(covered(fit, p[CALIBRATION:], y[CALIBRATION:])))
     return np.mean(result)
@@ -72,8 +72,8 @@ def in_set(fit, p, y):
 
 @pytest.mark.parametrize("method", [None, "normalized", "absolute", "quantile"])
 def test_intervals_cover(method):
-    found = mean_coverage(regression, in_interval, method=method)
-    assert found == pytest.approx(LEVEL, abs=TOLERANCE)
+    coverage = mean_coverage(regression, in_interval, method=method)
+    assert coverage == pytest.approx(LEVEL, abs=TOLERANCE)
 
 
 def test_without_calibration_they_would_not_cover():
@@ -84,32 +84,28 @@ def test_without_calibration_they_would_not_cover():
 
 
 @pytest.mark.parametrize("case", [classification, binary])
-def test_randomized_sets_cover(case):
-    found = mean_coverage(case, in_set, randomize=True)
-    assert found == pytest.approx(LEVEL, abs=TOLERANCE)
-
-
-@pytest.mark.parametrize("case", [classification, binary])
-def test_lac_sets_cover(case):
-    found = mean_coverage(case, in_set, method="lac")
-    assert found == pytest.approx(LEVEL, abs=TOLERANCE)
+@pytest.mark.parametrize("options", [{"randomize": True}, {"method": "lac"}])
+def test_sets_cover(case, options):
+    coverage = mean_coverage(case, in_set, **options)
+    assert coverage == pytest.approx(LEVEL, abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("case", [classification, binary])
 def test_adaptive_sets_cover_more(case):
-    # The score of the likeliest class is at least its probability, so that
-    # many scores are near 1: the level holds, and more.
-    found = mean_coverage(case, in_set, method="aps")
-    assert found > LEVEL - TOLERANCE
+    # The score of the most likely class is at least its probability, so many
+    # scores are near 1, and the coverage is above the level.
+    coverage = mean_coverage(case, in_set, method="aps")
+    assert coverage > LEVEL - TOLERANCE
 
 
 def test_usual_score_is_one_that_tells_two_classes_apart():
     rng = np.random.default_rng(0)
     for case, method in ((classification, "aps"), (binary, "lac")):
-        assert calibrate.conformal(*case(rng, 50)).method == method
+        p, y = case(rng, 50)
+        assert calibrate.conformal(y, p).method == method
     p, y = binary(rng, 200)
-    assert calibrate.conformal(p, y, randomize=True).method == "aps"
-    assert calibrate.conformal(p, y).sets(p).sum() < 1.7 * len(p)
+    assert calibrate.conformal(y, p, randomize=True).method == "aps"
+    assert calibrate.conformal(y, p).sets(p).sum() < 1.7 * len(p)
 
 
 def test_every_output_covers():
@@ -118,7 +114,7 @@ def test_every_output_covers():
     for _ in range(REPETITIONS):
         p, y = regression(rng, CALIBRATION + TEST, outputs=(2,))
         y[:, 1] *= 10
-        fit = calibrate.conformal(p[:CALIBRATION], y[:CALIBRATION], LEVEL)
+        fit = calibrate.conformal(y[:CALIBRATION], p[:CALIBRATION], LEVEL)
         assert fit.threshold.shape == (2,)
         inside = in_interval(fit, p[CALIBRATION:], y[CALIBRATION:])
         result.append(inside.mean(axis=0))
@@ -130,22 +126,22 @@ def test_thresholds_by_hand():
     # Four rows at level 0.8: rank ceil(5 * 0.8) = 4, the largest score.
     p = cases.predictive("regression", np.array([0.0, 1.0, 2.0, 3.0]))
     y = [0.5, 1.0, 4.0, 2.0]
-    fit = calibrate.conformal(p, y, 0.8, "absolute")
+    fit = calibrate.conformal(y, p, 0.8, "absolute")
     assert (fit.threshold, fit.num_rows) == (2.0, 4)
     # At level 0.6: rank 3.
-    fit = calibrate.conformal(p, y, 0.6, "absolute")
+    fit = calibrate.conformal(y, p, 0.6, "absolute")
     assert fit.threshold == 1.0
     lower, upper = fit.intervals(p[:1])
     assert (lower, upper) == ([-1.0], [1.0])
     p = dataclasses.replace(p, variance=np.array([1.0, 1.0, 16.0, 4.0]))
     # Residuals over standard deviations: 0.5, 0, 0.5, 0.5.
-    fit = calibrate.conformal(p, y, 0.8)
+    fit = calibrate.conformal(y, p, 0.8)
     assert fit.threshold == 0.5
     lower, upper = fit.intervals(p)
     np.testing.assert_allclose(upper - lower, [1, 1, 4, 2])
     # Noise counts: 3 more of variance.
     p = dataclasses.replace(p, head=Regression(1 / 3))
-    assert calibrate.conformal(p, y, 0.8).threshold == pytest.approx(
+    assert calibrate.conformal(y, p, 0.8).threshold == pytest.approx(
         19**-0.5 * 2
     )
 
@@ -154,12 +150,12 @@ def test_quantile_intervals_by_hand():
     samples = np.array([[-1.0] * 4, [0.0] * 4, [1.0] * 4])
     p = cases.of_samples(samples)
     # The interval of level 0.8 is [-0.8, 0.8]: scores 0.7, -0.8, 1.2, -0.3.
-    fit = calibrate.conformal(p, [1.5, 0.0, -2.0, 0.5], 0.8, "quantile")
+    fit = calibrate.conformal([1.5, 0.0, -2.0, 0.5], p, 0.8, "quantile")
     assert fit.threshold == pytest.approx(1.2)
     lower, upper = fit.intervals(p[:1])
     assert (lower[0], upper[0]) == pytest.approx((-2.0, 2.0))
     # Intervals that are much too wide shrink, but not past a point.
-    fit = calibrate.conformal(p, [0.1] * 4, 0.8, "quantile")
+    fit = calibrate.conformal([0.1] * 4, p, 0.8, "quantile")
     assert fit.threshold == pytest.approx(-0.7)
     narrow = cases.of_samples(samples / 10)
     lower, upper = fit.intervals(narrow)
@@ -174,14 +170,14 @@ def test_sets_by_hand():
     )
     # Scores of the labels: 0.8; 1.0, as equal classes rank by their number;
     # 0.6. At level 0.5 the second of the three: 0.8.
-    fit = calibrate.conformal(p, [1, 2, 0], 0.5)
+    fit = calibrate.conformal([1, 2, 0], p, 0.5)
     assert fit.threshold == pytest.approx(0.8)
     assert fit.num_classes == 3
     np.testing.assert_array_equal(
         fit.sets(p), [[1, 1, 0], [0, 1, 0], [1, 0, 0]]
     )
     # Plain scores: 0.7, 0.9, 0.4; the second is 0.7.
-    fit = calibrate.conformal(p, [1, 2, 0], 0.5, "lac")
+    fit = calibrate.conformal([1, 2, 0], p, 0.5, "lac")
     assert fit.threshold == pytest.approx(0.7)
     np.testing.assert_array_equal(
         fit.sets(p), [[1, 1, 0], [0, 1, 0], [1, 1, 0]]
@@ -191,7 +187,7 @@ def test_sets_by_hand():
 def test_empty_sets_can_be_filled():
     mean = np.array([[0.9, 0.1]] * 9 + [[0.5, 0.5]])
     p = cases.predictive("classification", mean)
-    fit = calibrate.conformal(p[:9], [0] * 9, method="lac")
+    fit = calibrate.conformal([0] * 9, p[:9], method="lac")
     np.testing.assert_array_equal(fit.sets(p[9:]), [[0, 0]])
     np.testing.assert_array_equal(fit.sets(p[9:], allow_empty=False), [[1, 0]])
     np.testing.assert_array_equal(
@@ -201,19 +197,19 @@ def test_empty_sets_can_be_filled():
 
 def test_random_sets_are_repeatable_and_lie_within_the_plain_ones():
     p, y = classification(np.random.default_rng(0), 200)
-    fit = calibrate.conformal(p[:99], y[:99], randomize=True, seed=5)
+    fit = calibrate.conformal(y[:99], p[:99], randomize=True, seed=5)
     first = fit.sets(p[99:])
     np.testing.assert_array_equal(first, fit.sets(p[99:]))
     assert np.any(first != fit.sets(p[99:], seed=6))
-    plain = calibrate.conformal(p[:99], y[:99])
+    plain = calibrate.conformal(y[:99], p[:99])
     assert first.sum() < plain.sets(p[99:]).sum()
 
 
 def test_random_shares_of_calibration_and_prediction_differ():
     # Equal ones would make a new row repeat the draw of a calibration row.
     p = np.full((50, 2), 0.5)
-    one = conformal_sets.random_shares(p, 0, conformal_sets.CALIBRATION)
-    other = conformal_sets.random_shares(p, 0, conformal_sets.PREDICTION)
+    one = _conformal_sets.random_shares(p, 0, _conformal_sets.CALIBRATION)
+    other = _conformal_sets.random_shares(p, 0, _conformal_sets.PREDICTION)
     # Two independent numbers of 50 pairs are never that close: 1 in 10^8.
     assert np.abs(one - other).min() > 1e-10
 
@@ -223,13 +219,13 @@ def test_several_binary_labels():
     logits = rng.standard_normal((60, 3))
     y = rng.uniform(size=(60, 3)) < scipy.special.expit(logits)
     p = cases.predictive("binary", scipy.special.expit(logits))
-    fit = calibrate.conformal(p, y, method="lac")
+    fit = calibrate.conformal(y, p, method="lac")
     assert fit.threshold.shape == (3,)
     sets = fit.sets(p)
     assert sets.shape == (60, 3, 2)
     for d in range(3):
         alone = cases.predictive("binary", p.mean[:, d])
-        one = calibrate.conformal(alone, y[:, d], method="lac")
+        one = calibrate.conformal(y[:, d], alone, method="lac")
         np.testing.assert_array_equal(one.sets(alone), sets[:, d])
 
 
@@ -241,7 +237,7 @@ def test_fits_travel(carry):
         (classification, {"randomize": True, "seed": 3}),
     ):
         p, y = case(rng, 50)
-        fit = calibrate.conformal(p, y, **options)
+        fit = calibrate.conformal(y, p, **options)
         if carry == "pickle":
             same = pickle.loads(pickle.dumps(fit))
         else:
@@ -263,8 +259,8 @@ def test_too_few_rows(rows, level, needed):
     with pytest.raises(
         BayesdropError, match=rf"at least {needed} rows.*Received: {rows} rows"
     ):
-        calibrate.conformal(p[:rows], y[:rows], level)
-    fit = calibrate.conformal(p, y, level)
+        calibrate.conformal(y[:rows], p[:rows], level)
+    fit = calibrate.conformal(y, p, level)
     scores = np.abs(y - p.mean) / p.std
     assert fit.threshold == pytest.approx(scores.max())
 
@@ -274,36 +270,36 @@ def test_bad_arguments():
     c, labels = classification(np.random.default_rng(0), 20)
     for level in (0, 1, 90, np.nan, "a"):
         with pytest.raises(BayesdropError, match=r"`level`.*\(0, 1\)"):
-            calibrate.conformal(p, y, level)
+            calibrate.conformal(y, p, level)
     with pytest.raises(BayesdropError, match=r"`method`.*'normalized'.*'aps'"):
-        calibrate.conformal(p, y, method="aps")
+        calibrate.conformal(y, p, method="aps")
     with pytest.raises(BayesdropError, match=r"`method`.*'aps', 'lac'.*'abs"):
-        calibrate.conformal(c, labels, method="absolute")
+        calibrate.conformal(labels, c, method="absolute")
     with pytest.raises(BayesdropError, match="unless method='aps'"):
-        calibrate.conformal(c, labels, method="lac", randomize=True)
+        calibrate.conformal(labels, c, method="lac", randomize=True)
     with pytest.raises(BayesdropError, match="unless method='aps'"):
-        calibrate.conformal(p, y, randomize=True)
+        calibrate.conformal(y, p, randomize=True)
     with pytest.raises(BayesdropError, match="`seed`"):
-        calibrate.conformal(c, labels, seed=-1)
+        calibrate.conformal(labels, c, seed=-1)
     with pytest.raises(BayesdropError, match=r"`Predictive`.*ndarray"):
-        calibrate.conformal(p.mean, y)
+        calibrate.conformal(y, p.mean)
     with pytest.raises(BayesdropError, match=r"`y`.*\(20,\).*\(19,\)"):
-        calibrate.conformal(p, y[:19])
+        calibrate.conformal(y[:19], p)
     with pytest.raises(NonFiniteError, match="1 values"):
-        calibrate.conformal(p, [np.nan, *y[1:]])
-    with pytest.raises(BayesdropError, match="on nothing"):
-        calibrate.conformal(p[:0], [])
+        calibrate.conformal([np.nan, *y[1:]], p)
+    with pytest.raises(BayesdropError, match="without examples"):
+        calibrate.conformal([], p[:0])
     still = cases.predictive("regression", np.zeros(20))
     with pytest.raises(BayesdropError, match=r"20 that are zero.*'absolute'"):
-        calibrate.conformal(still, y)
+        calibrate.conformal(y, still)
 
 
 def test_predictions_that_do_not_fit():
     rng = np.random.default_rng(0)
     p, y = regression(rng, 20)
     c, labels = classification(rng, 20)
-    intervals = calibrate.conformal(p, y)
-    sets = calibrate.conformal(c, labels)
+    intervals = calibrate.conformal(y, p)
+    sets = calibrate.conformal(labels, c)
     with pytest.raises(BayesdropError, match="Received: task='classification'"):
         intervals.intervals(c)
     with pytest.raises(BayesdropError, match="Received: task='regression'"):

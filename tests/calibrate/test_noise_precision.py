@@ -38,13 +38,13 @@ def test_maximises_the_likelihood_that_is_reported(shape):
 
     def log_likelihood(tau):
         with_noise = dataclasses.replace(p, head=Regression(tau))
-        return -metrics.negative_log_likelihood(with_noise, y)
+        return -metrics.negative_log_likelihood(y, with_noise)
 
-    tau = calibrate.noise_precision(p, y)
+    tau = calibrate.noise_precision(y, p)
     assert isinstance(tau, float)
     assert tau == pytest.approx(best(log_likelihood), rel=1e-4)
     fitted = dataclasses.replace(p, head=Regression(tau))
-    assert calibrate.noise_precision(fitted, y) == tau
+    assert calibrate.noise_precision(y, fitted) == tau
 
 
 def test_without_spread_it_is_the_inverse_mean_square():
@@ -52,8 +52,8 @@ def test_without_spread_it_is_the_inverse_mean_square():
     p = cases.of_samples(np.stack([mean, mean]))
     y = mean + np.array([1, -2, 0.5, 0, 1])
     expected = 5 / (1 + 4 + 0.25 + 1)
-    assert calibrate.noise_precision(p, y) == pytest.approx(expected)
-    assert calibrate.noise_precision(by_moments(p), y) == pytest.approx(
+    assert calibrate.noise_precision(y, p) == pytest.approx(expected)
+    assert calibrate.noise_precision(y, by_moments(p)) == pytest.approx(
         expected, rel=1e-6
     )
 
@@ -66,12 +66,12 @@ def test_recovers_the_noise_and_repairs_the_coverage():
     samples = 0.3 * rng.standard_normal((20, 2000))
     chosen = samples[rng.integers(20, size=2000), np.arange(2000)]
     p, y = cases.of_samples(samples), chosen + 0.5 * rng.standard_normal(2000)
-    tau = calibrate.noise_precision(p, y)
+    tau = calibrate.noise_precision(y, p)
     assert tau == pytest.approx(4.0, rel=0.15)
-    assert metrics.interval_coverage(p, y, 0.9) < 0.75
+    assert metrics.interval_coverage(y, p, 0.9) < 0.75
     fitted = dataclasses.replace(p, head=Regression(tau))
     # Four standard deviations of a fraction near 0.9 over 2000 rows: 0.027.
-    coverage = metrics.interval_coverage(fitted, y, 0.9)
+    coverage = metrics.interval_coverage(y, fitted, 0.9)
     assert coverage == pytest.approx(0.9, abs=0.027)
 
 
@@ -84,21 +84,21 @@ def test_by_moments(shape):
         std = np.sqrt(p.variance + 1 / tau)
         return scipy.stats.norm.logpdf(y, p.mean, std).mean()
 
-    tau = calibrate.noise_precision(p, y)
+    tau = calibrate.noise_precision(y, p)
     assert tau == pytest.approx(best(log_likelihood), rel=1e-4)
     # It is the likelihood that a prediction by moments reports.
     nll = metrics.negative_log_likelihood
-    at = nll(dataclasses.replace(p, head=Regression(tau)), y)
+    at = nll(y, dataclasses.replace(p, head=Regression(tau)))
     for factor in (0.9, 1.1):
         other = dataclasses.replace(p, head=Regression(factor * tau))
-        assert nll(other, y) > at
+        assert nll(y, other) > at
 
 
 def test_units_do_not_matter():
     p, y = cases.regression((40,))
-    tau = calibrate.noise_precision(p, y)
+    tau = calibrate.noise_precision(y, p)
     scaled = cases.of_samples(1e4 * p.samples)
-    assert calibrate.noise_precision(scaled, 1e4 * y) == pytest.approx(
+    assert calibrate.noise_precision(1e4 * y, scaled) == pytest.approx(
         tau / 1e8, rel=1e-5
     )
 
@@ -106,23 +106,23 @@ def test_units_do_not_matter():
 def test_no_noise_at_all():
     p, _ = cases.regression((5,))
     with pytest.raises(BayesdropError, match="sample is equal to every target"):
-        calibrate.noise_precision(p, p.samples[0])
+        calibrate.noise_precision(p.samples[0], p)
     with pytest.raises(BayesdropError, match="mean is equal to every target"):
-        calibrate.noise_precision(by_moments(p), p.mean)
-    with pytest.raises(BayesdropError, match="variance is larger"):
-        calibrate.noise_precision(by_moments(p), p.mean + 1e-3)
+        calibrate.noise_precision(p.mean, by_moments(p))
+    with pytest.raises(BayesdropError, match="smaller than the variance"):
+        calibrate.noise_precision(p.mean + 1e-3, by_moments(p))
 
 
 def test_bad_input():
     p, y = cases.regression((5,))
     with pytest.raises(MissingSamplesError, match="return_samples=True"):
-        calibrate.noise_precision(dataclasses.replace(p, samples=None), y)
+        calibrate.noise_precision(y, dataclasses.replace(p, samples=None))
     with pytest.raises(BayesdropError, match=r"`y`.*\(5,\).*\(4,\)"):
-        calibrate.noise_precision(p, y[:4])
+        calibrate.noise_precision(y[:4], p)
     with pytest.raises(NonFiniteError, match="1 values"):
-        calibrate.noise_precision(p, [np.nan, *y[1:]])
-    with pytest.raises(BayesdropError, match="on nothing"):
-        calibrate.noise_precision(p[:0], [])
+        calibrate.noise_precision([np.nan, *y[1:]], p)
+    with pytest.raises(BayesdropError, match="without examples"):
+        calibrate.noise_precision([], p[:0])
     b = cases.predictive("binary", np.ones(2))
     with pytest.raises(BayesdropError, match="Received: task='binary'"):
-        calibrate.noise_precision(b, [1, 1])
+        calibrate.noise_precision([1, 1], b)

@@ -52,41 +52,41 @@ def test_of_probabilities_and_of_logits():
 
     def nll(h):
         tempered = scipy.special.softmax(np.log(p) / h, axis=1)
-        return metrics.negative_log_likelihood(tempered, y)
+        return metrics.negative_log_likelihood(y, tempered)
 
-    fit = calibrate.temperature(p, y)
+    fit = calibrate.temperature(y, p)
     assert fit.of == "mean"
     assert fit.temperature == pytest.approx(best(nll), rel=1e-5)
-    # The case is made too sure by a factor of 3.
+    # The logits of the case are too large by a factor of 3.
     assert fit.temperature == pytest.approx(3, rel=0.3)
-    again = calibrate.temperature(np.log(p) + 7, y, from_logits=True)
+    again = calibrate.temperature(y, np.log(p) + 7, from_logits=True)
     assert again.temperature == pytest.approx(fit.temperature)
     expected = scipy.special.softmax(np.log(p) / fit.temperature, axis=1)
     np.testing.assert_allclose(fit.apply(p), expected)
     np.testing.assert_allclose(
         fit.apply(np.log(p) + 7, from_logits=True), expected
     )
-    one_hot = calibrate.temperature(p, np.eye(4)[y])
+    one_hot = calibrate.temperature(np.eye(4)[y], p)
     assert one_hot == fit
 
 
 def test_of_binary_labels():
     p, y = cases.binary(300)
     logits = scipy.special.logit(p)
-    fit = calibrate.temperature(p, y)
+    fit = calibrate.temperature(y, p)
     expected = best(
         lambda h: metrics.negative_log_likelihood(
-            scipy.special.expit(logits / h), y
+            y, scipy.special.expit(logits / h)
         )
     )
     assert fit.temperature == pytest.approx(expected, rel=1e-5)
-    again = calibrate.temperature(logits[:, None], y, from_logits=True)
+    again = calibrate.temperature(y, logits[:, None], from_logits=True)
     assert again.temperature == pytest.approx(fit.temperature)
     np.testing.assert_allclose(
         fit.apply(p), scipy.special.expit(logits / fit.temperature)
     )
     both = np.stack([1 - p, p], axis=1)
-    as_classes = calibrate.temperature(both, y)
+    as_classes = calibrate.temperature(y, both)
     assert as_classes.temperature == pytest.approx(fit.temperature)
     np.testing.assert_allclose(as_classes.apply(both)[:, 1], fit.apply(p))
 
@@ -99,8 +99,8 @@ def test_samples_are_tempered_and_then_averaged(dtype):
     def averaged(h):
         return scipy.special.softmax(logs / h, axis=-1).mean(axis=0)
 
-    fit = calibrate.temperature(p, y)
-    expected = best(lambda h: metrics.negative_log_likelihood(averaged(h), y))
+    fit = calibrate.temperature(y, p)
+    expected = best(lambda h: metrics.negative_log_likelihood(y, averaged(h)))
     assert fit.of == "samples"
     # The likelihood is flat at its maximum: float32 has half its digits there.
     rtol = 1e-5 if dtype == "float64" else 2e-3
@@ -124,11 +124,11 @@ def test_samples_are_tempered_and_then_averaged(dtype):
         new.expected_entropy, entropy.mean(axis=0), rtol=1e-4
     )
     np.testing.assert_array_equal(new.variation_ratio, p.variation_ratio)
-    assert metrics.negative_log_likelihood(new, y) < (
-        metrics.negative_log_likelihood(p, y) - 0.1
+    assert metrics.negative_log_likelihood(y, new) < (
+        metrics.negative_log_likelihood(y, p) - 0.1
     )
-    assert metrics.expected_calibration_error(new, y) < (
-        metrics.expected_calibration_error(p, y) / 2
+    assert metrics.expected_calibration_error(y, new) < (
+        metrics.expected_calibration_error(y, p) / 2
     )
 
 
@@ -141,7 +141,7 @@ def test_stale_parts_are_left_out():
         mean_entropy=np.ones(50),
         vote_counts=np.full((50, 4), 2),
     )
-    fit = calibrate.temperature(p, y)
+    fit = calibrate.temperature(y, p)
     new = fit.apply(p)
     assert new.quantile_levels is None and new.mean_entropy is None
     np.testing.assert_allclose(
@@ -156,10 +156,10 @@ def test_binary_samples():
     y = rng.uniform(size=200) < scipy.special.expit(logits)
     noisy = 3 * (logits + 0.5 * rng.standard_normal((5, 200)))
     p = prediction("binary", scipy.special.expit(noisy))
-    fit = calibrate.temperature(p, y)
+    fit = calibrate.temperature(y, p)
     expected = best(
         lambda h: metrics.negative_log_likelihood(
-            scipy.special.expit(noisy / h).mean(axis=0), y
+            y, scipy.special.expit(noisy / h).mean(axis=0)
         )
     )
     assert fit.temperature == pytest.approx(expected, rel=1e-5)
@@ -172,8 +172,8 @@ def test_binary_samples():
 def test_mean_alone():
     p, y = mc_classes()
     alone = dataclasses.replace(p, samples=None)
-    fit = calibrate.temperature(alone, y)
-    array = calibrate.temperature(p.mean, y)
+    fit = calibrate.temperature(y, alone)
+    array = calibrate.temperature(y, p.mean)
     assert fit == array
     new = fit.apply(alone)
     np.testing.assert_allclose(new.mean, fit.apply(p.mean))
@@ -217,11 +217,11 @@ def test_probabilities_of_zero_and_one(dtype):
     y = np.zeros(40, int)
     y[[0, 1, 3]] = 1
     for prob in (p, p[:, 1]):
-        fit = calibrate.temperature(prob, y)
+        fit = calibrate.temperature(y, prob)
         assert fit.temperature > 1
         tempered = fit.apply(prob)
         assert np.all(np.isfinite(tempered))
-        assert np.isfinite(metrics.negative_log_likelihood(tempered, y))
+        assert np.isfinite(metrics.negative_log_likelihood(y, tempered))
 
 
 def test_travels():
@@ -234,28 +234,28 @@ def test_travels():
 def test_labels_without_a_best_temperature():
     p = np.array([[0.7, 0.3], [0.6, 0.4]])
     with pytest.raises(BayesdropError, match=r"all predicted right.*\(2,\)"):
-        calibrate.temperature(p, [0, 0])
+        calibrate.temperature([0, 0], p)
     with pytest.raises(BayesdropError, match=r"all predicted wrong"):
-        calibrate.temperature(p, [1, 1])
+        calibrate.temperature([1, 1], p)
 
 
 def test_bad_input():
     p, y = mc_classes(20)
-    fit = calibrate.temperature(p, y)
+    fit = calibrate.temperature(y, p)
     with pytest.raises(MissingSamplesError, match="fitted to samples"):
         fit.apply(dataclasses.replace(p, samples=None))
     r = cases.predictive("regression", np.ones(3))
-    for call in (lambda: fit.apply(r), lambda: calibrate.temperature(r, y)):
+    for call in (lambda: fit.apply(r), lambda: calibrate.temperature(y, r)):
         with pytest.raises(BayesdropError, match="Received: task='regression'"):
             call()
     with pytest.raises(BayesdropError, match=r"\[0, 1\].*\(1, 2\)"):
-        calibrate.temperature([[2.0, 3.0]], [0])
+        calibrate.temperature([0], [[2.0, 3.0]])
     with pytest.raises(NonFiniteError, match="1 values"):
-        calibrate.temperature([[2.0, np.nan]], [0], from_logits=True)
+        calibrate.temperature([0], [[2.0, np.nan]], from_logits=True)
     with pytest.raises(BayesdropError, match=r"`y`.*\(20,\).*\(3,\)"):
-        calibrate.temperature(p, [0, 1, 2])
+        calibrate.temperature([0, 1, 2], p)
     with pytest.raises(BayesdropError, match="at least one example"):
-        calibrate.temperature(np.ones((0, 3)), [])
+        calibrate.temperature([], np.ones((0, 3)))
     for value in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(BayesdropError, match="`temperature`"):
             calibrate.Temperature(value, "mean")

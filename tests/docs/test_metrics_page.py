@@ -9,6 +9,7 @@ from keras_bayesdrop import calibrate
 from keras_bayesdrop import metrics
 from tests.docs.pages import run_page
 from tests.docs.pages import text_of
+from tests.update_golden import exported
 
 
 def test_metrics():
@@ -16,20 +17,16 @@ def test_metrics():
     p, y = names["p"], names["y_test"]
     # Far above chance, on rows that are not all alike.
     wrong = names["wrong"]
-    assert metrics.accuracy(p, y) == 1 - wrong.mean() > 0.7
-    assert metrics.uncertainty_auroc(p.predictive_entropy, wrong) > 0.6
-    curve = metrics.risk_coverage(p.predictive_entropy, wrong)
+    assert metrics.accuracy(y, p) == 1 - wrong.mean() > 0.7
+    assert metrics.uncertainty_auroc(wrong, p.predictive_entropy) > 0.6
+    curve = metrics.risk_coverage(wrong, p.predictive_entropy)
     assert curve.risk[100] < curve.risk[-1] == wrong.mean()
 
 
 def test_table_of_metrics_names_all_functions_and_no_others():
     text = text_of("metrics.md")
     named = set(re.findall(r"`([a-z_]+)`", text)) - {"noise_precision"}
-    functions = {
-        name
-        for name, value in vars(metrics).items()
-        if callable(value) and name.islower() and not name.startswith("_")
-    }
+    functions = {name for name in exported(metrics) if name.islower()}
     assert functions <= named
     table = "\n".join(re.findall(r"^\|.*\|$", text, re.MULTILINE))
     in_table = set(re.findall(r"`([a-z_]+)`", table)) - {"noise_precision"}
@@ -43,7 +40,7 @@ def test_calibration():
     # sqrt(0.09 / 300 + 0.09 / 300) = 0.025; four of them.
     assert abs(names["after"] - 0.9) < 0.1
     covered = metrics.interval_coverage(
-        (names["lower"], names["upper"]), names["y_test"]
+        names["y_test"], (names["lower"], names["upper"])
     )
     assert abs(covered - 0.9) < 0.1
     np.testing.assert_array_equal(
@@ -54,6 +51,6 @@ def test_calibration():
     assert isinstance(soft, calibrate.Temperature)
     assert soft.temperature > 1
     error = metrics.expected_calibration_error
-    assert error(soft.apply(c), labels) < error(c, labels) / 2
+    assert error(labels, soft.apply(c)) < error(labels, c) / 2
     hit = names["sets"][np.arange(300), labels].mean()
     assert hit > 0.8

@@ -11,6 +11,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop import plots
 from tests.docs.pages import run_page
 from tests.docs.pages import text_of
+from tests.update_golden import exported
 
 TEXT = text_of("plots.md")
 
@@ -65,7 +66,7 @@ def test_code_runs(monkeypatch, tmp_path):
 def test_every_picture_of_a_prediction_is_mentioned():
     others = {"dropout_phases", "importance_weights"}
     others |= {"scale_curves", "weight_heatmap"}
-    public = {name for name in vars(plots) if callable(getattr(plots, name))}
+    public = set(exported(plots))
     for name in public - others:
         assert name in TEXT, name
     for name in re.findall(r"plots\.(\w+)\(", TEXT):

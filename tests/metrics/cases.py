@@ -28,7 +28,7 @@ def binary(rows=200, seed=0):
 
 
 def predictive(task, mean, **fields):
-    """A prediction with the given mean."""
+    """A prediction with this mean."""
     stats = Stats(
         num_samples=10,
         num_rows=len(mean),
@@ -50,7 +50,7 @@ def predictive(task, mean, **fields):
 
 
 def of_samples(samples, noise_precision=None, keep=True):
-    """A regression with the given samples `[T, rows, outputs]`."""
+    """A regression with these samples `[T, rows, outputs]`."""
     samples = np.asarray(samples)
     p = predictive("regression", samples.mean(axis=0))
     return dataclasses.replace(

@@ -14,11 +14,11 @@ def test_of_classes():
         labels, probabilities.argmax(axis=1)
     )
     assert 0 < expected < 1
-    assert accuracy(probabilities, labels) == pytest.approx(expected)
-    assert accuracy(probabilities, np.eye(4)[labels]) == expected
-    assert accuracy(probabilities, labels[:, None]) == expected
+    assert accuracy(labels, probabilities) == pytest.approx(expected)
+    assert accuracy(np.eye(4)[labels], probabilities) == expected
+    assert accuracy(labels[:, None], probabilities) == expected
     p = cases.predictive("classification", probabilities)
-    assert accuracy(p, labels) == expected
+    assert accuracy(labels, p) == expected
 
 
 def test_of_binary_labels():
@@ -26,21 +26,21 @@ def test_of_binary_labels():
     expected = sklearn.metrics.accuracy_score(labels, probabilities >= 0.5)
     assert 0 < expected < 1
     for p in (probabilities, probabilities[:, None]):
-        assert accuracy(p, labels) == pytest.approx(expected)
-        assert accuracy(p, labels[:, None]) == pytest.approx(expected)
+        assert accuracy(labels, p) == pytest.approx(expected)
+        assert accuracy(labels[:, None], p) == pytest.approx(expected)
 
 
 def test_of_several_labels_per_row():
     probabilities = np.array([[0.9, 0.2, 0.5], [0.1, 0.2, 0.3]])
     labels = [[1, 0, 1], [0, 0, 1]]
     p = cases.predictive("binary", probabilities)
-    assert accuracy(p, labels) == pytest.approx(5 / 6)
+    assert accuracy(labels, p) == pytest.approx(5 / 6)
 
 
 def test_of_a_picture_with_a_label_per_pixel():
     probabilities = np.zeros((2, 2, 3))
     probabilities[..., 1] = 1.0
-    assert accuracy(probabilities, [[1, 0], [1, 1]]) == 0.75
+    assert accuracy([[1, 0], [1, 1]], probabilities) == 0.75
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_of_a_picture_with_a_label_per_pixel():
 )
 def test_bad_input(prediction, labels, match):
     with pytest.raises(BayesdropError, match=match):
-        accuracy(prediction, labels)
+        accuracy(labels, prediction)
 
 
 def test_is_not_for_a_regression():
     p = cases.predictive("regression", np.ones(3))
     with pytest.raises(BayesdropError, match="Received: task='regression'"):
-        accuracy(p, [0, 1, 0])
+        accuracy([0, 1, 0], p)

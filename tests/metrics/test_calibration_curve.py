@@ -20,19 +20,19 @@ LEVELS = [0.1, 0.5, 0.9]
 @pytest.mark.parametrize("shape", [(40,), (40, 1), (20, 3)])
 def test_is_the_coverage_of_the_intervals(tau, shape):
     p, y = cases.regression(shape, tau)
-    curve = metrics.calibration_curve(p, y, LEVELS)
+    curve = metrics.calibration_curve(y, p, LEVELS)
     for level, observed in zip(LEVELS, curve.observed, strict=True):
         lower, upper = p.interval(level)
         assert observed == np.mean((lower <= y) & (y <= upper))
     assert 0 < curve.observed[1] < 1
     if tau is None:
-        again = metrics.calibration_curve(p.samples, y, LEVELS)
+        again = metrics.calibration_curve(y, p.samples, LEVELS)
         np.testing.assert_array_equal(again.observed, curve.observed)
 
 
 def test_without_samples_is_the_normal_approximation():
     p, y = cases.regression((40,), 4.0, keep=False)
-    curve = metrics.calibration_curve(p, y, LEVELS)
+    curve = metrics.calibration_curve(y, p, LEVELS)
     size = np.abs(y - p.mean) / np.sqrt(p.total)
     # Quantiles of the normal distribution at 0.55, 0.75, 0.95.
     for reach, observed in zip(
@@ -49,13 +49,13 @@ def test_a_calibrated_prediction_is_on_the_diagonal():
     chosen = samples[rng.integers(50, size=1000), np.arange(1000)]
     y = chosen + 0.5 * rng.standard_normal(1000)
     p = cases.of_samples(samples, noise_precision=4.0)
-    curve = metrics.calibration_curve(p, y)
+    curve = metrics.calibration_curve(y, p)
     assert len(curve.expected) == 99
     gap = np.abs(curve.observed - curve.expected).max()
     assert gap < 1.95 / np.sqrt(1000)
-    assert metrics.miscalibration_area(p, y) == curve.area < gap
+    assert metrics.miscalibration_area(y, p) == curve.area < gap
     # With the noise forgotten intervals are too narrow at every level.
-    narrow = metrics.calibration_curve(samples, y + np.sign(y))
+    narrow = metrics.calibration_curve(y + np.sign(y), samples)
     assert np.all(narrow.observed[20:] < narrow.expected[20:])
 
 
@@ -76,16 +76,16 @@ def test_area_of_extremes():
     samples = np.linspace(-1, 1, 11)[:, None] * np.ones(3)
     # Nothing covered: the triangle below the diagonal, but for the last step
     # up to the corner (1, 1).
-    assert metrics.miscalibration_area(samples, [5, 5, 5]) == pytest.approx(
+    assert metrics.miscalibration_area([5, 5, 5], samples) == pytest.approx(
         0.495
     )
-    assert metrics.miscalibration_area(samples, [0, 0, 0]) == pytest.approx(
+    assert metrics.miscalibration_area([0, 0, 0], samples) == pytest.approx(
         0.495
     )
 
 
 def test_one_row_and_pickle():
-    curve = metrics.calibration_curve([[0.0], [1.0]], [0.5])
+    curve = metrics.calibration_curve([0.5], [[0.0], [1.0]])
     assert np.all(curve.observed == 1)
     same = pickle.loads(pickle.dumps(curve))
     np.testing.assert_array_equal(same.expected, curve.expected)
@@ -96,21 +96,21 @@ def test_one_row_and_pickle():
 )
 def test_bad_levels(levels):
     with pytest.raises(BayesdropError, match=r"`levels`.*increasing.*levels="):
-        metrics.calibration_curve([[0.0], [1.0]], [0.5], levels)
+        metrics.calibration_curve([0.5], [[0.0], [1.0]], levels)
 
 
 def test_bad_input():
     with pytest.raises(BayesdropError, match=r"\[T, rows, outputs\].*\(2,\)"):
-        metrics.calibration_curve([0.0, 1.0], [0.5])
+        metrics.calibration_curve([0.5], [0.0, 1.0])
     with pytest.raises(BayesdropError, match=r"`y`.*\(1,\).*\(2,\)"):
-        metrics.calibration_curve([[0.0], [1.0]], [0.5, 1.0])
+        metrics.calibration_curve([0.5, 1.0], [[0.0], [1.0]])
     with pytest.raises(NonFiniteError, match="1 values"):
-        metrics.calibration_curve([[0.0], [np.nan]], [0.5])
+        metrics.calibration_curve([0.5], [[0.0], [np.nan]])
     with pytest.raises(NonFiniteError, match="`y`"):
-        metrics.calibration_curve([[0.0], [1.0]], [np.nan])
+        metrics.calibration_curve([np.nan], [[0.0], [1.0]])
     p = cases.predictive("binary", np.ones(2))
     with pytest.raises(BayesdropError, match="Received: task='binary'"):
-        metrics.calibration_curve(p, [1, 1])
+        metrics.calibration_curve([1, 1], p)
     p = cases.predictive("regression", np.array([1.0, np.nan]))
     with pytest.raises(NonFiniteError, match="`mean`"):
-        metrics.calibration_curve(p, [1, 1])
+        metrics.calibration_curve([1, 1], p)

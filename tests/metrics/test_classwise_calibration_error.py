@@ -28,10 +28,10 @@ def by_loop(p, labels, bins):
 @given(st.integers(1, 100), st.integers(1, 20), st.integers(0, 1000))
 def test_equal_width(rows, bins, seed):
     p, labels = cases.classes(rows, seed)
-    result = metrics.classwise_calibration_error(p, labels, bins)
+    result = metrics.classwise_calibration_error(labels, p, bins)
     assert result == pytest.approx(by_loop(p, labels, bins), abs=1e-12)
     same = cases.predictive("classification", p)
-    assert metrics.classwise_calibration_error(same, labels, bins) == result
+    assert metrics.classwise_calibration_error(labels, same, bins) == result
 
 
 @given(st.integers(1, 20), st.integers(1, 9), st.integers(0, 1000))
@@ -42,10 +42,10 @@ def test_equal_mass_by_the_formula_of_nixon(size, bins, seed):
         order = np.argsort(p[:, c])
         for part in order.reshape(bins, size):
             gaps.append(np.mean(labels[part] == c) - p[part, c].mean())
-    result = metrics.adaptive_calibration_error(p, labels, bins)
+    result = metrics.adaptive_calibration_error(labels, p, bins)
     assert result == pytest.approx(np.mean(np.abs(gaps)), abs=1e-12)
     assert result == metrics.classwise_calibration_error(
-        p, labels, bins, "mass"
+        labels, p, bins, "mass"
     )
 
 
@@ -55,9 +55,9 @@ def test_binary_is_one_of_two_mirrored_classes():
     for binning in ("width", "mass"):
         # 200 rows in 8 bins of 25: the split of 1 - p is that of p, mirrored.
         assert metrics.classwise_calibration_error(
-            p, labels, 8, binning
+            labels, p, 8, binning
         ) == pytest.approx(
-            metrics.classwise_calibration_error(both, labels, 8, binning)
+            metrics.classwise_calibration_error(labels, both, 8, binning)
         )
 
 
@@ -65,21 +65,21 @@ def test_sees_what_the_likeliest_class_hides():
     # The first class is right as often as it says; the others are swapped.
     p = np.tile([0.6, 0.4, 0.0], (10, 1))
     labels = [0] * 6 + [2] * 4
-    assert metrics.expected_calibration_error(p, labels) == pytest.approx(0)
-    assert metrics.classwise_calibration_error(p, labels) == pytest.approx(
+    assert metrics.expected_calibration_error(labels, p) == pytest.approx(0)
+    assert metrics.classwise_calibration_error(labels, p) == pytest.approx(
         0.8 / 3
     )
 
 
-def test_certain_rows_and_one_row():
-    for score in (
-        metrics.classwise_calibration_error,
-        metrics.adaptive_calibration_error,
-    ):
-        assert score(np.eye(3), [0, 1, 2]) == 0.0
-        assert score(np.eye(2), [1, 0]) == 1.0
-        assert score([0.25], [0]) == 0.25
-        with pytest.raises(BayesdropError, match="`num_bins`"):
-            score([0.5], [1], 0)
-        with pytest.raises(BayesdropError, match="at least one example"):
-            score(np.ones((0, 3)), [])
+@pytest.mark.parametrize(
+    "error",
+    [metrics.classwise_calibration_error, metrics.adaptive_calibration_error],
+)
+def test_certain_rows_and_one_row(error):
+    assert error([0, 1, 2], np.eye(3)) == 0.0
+    assert error([1, 0], np.eye(2)) == 1.0
+    assert error([0], [0.25]) == 0.25
+    with pytest.raises(BayesdropError, match="`num_bins`"):
+        error([1], [0.5], 0)
+    with pytest.raises(BayesdropError, match="at least one example"):
+        error([], np.ones((0, 3)))

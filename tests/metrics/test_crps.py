@@ -40,22 +40,22 @@ def test_fair_estimator_by_pairs(T, rows, seed):
     samples = rng.integers(0, 4, size=(T, rows, 1)).astype(float)
     y = rng.normal(size=(rows, 1))
     expected = by_pairs(samples, y)
-    assert crps(samples, y) == pytest.approx(expected, abs=1e-12)
-    assert energy_score(samples, y) == pytest.approx(expected, abs=1e-12)
+    assert crps(y, samples) == pytest.approx(expected, abs=1e-12)
+    assert energy_score(y, samples) == pytest.approx(expected, abs=1e-12)
     p = cases.of_samples(samples)
-    assert crps(p, y) == pytest.approx(expected, abs=1e-12)
+    assert crps(y, p) == pytest.approx(expected, abs=1e-12)
 
 
 def test_energy_of_several_outputs_by_pairs():
     p, y = cases.regression((5, 3), samples=7)
-    assert energy_score(p, y) == pytest.approx(by_pairs(p.samples, y))
+    assert energy_score(y, p) == pytest.approx(by_pairs(p.samples, y))
     picture = p.samples.reshape(7, 5, 1, 3)
-    assert energy_score(picture, y[:, None]) == pytest.approx(
+    assert energy_score(y[:, None], picture) == pytest.approx(
         by_pairs(p.samples, y)
     )
     # The CRPS treats outputs one by one.
     each = [by_pairs(p.samples[..., [d]], y[:, [d]]) for d in range(3)]
-    assert crps(p, y) == pytest.approx(np.mean(each))
+    assert crps(y, p) == pytest.approx(np.mean(each))
 
 
 def test_fair_means_right_on_average_for_two_samples():
@@ -68,7 +68,7 @@ def test_fair_means_right_on_average_for_two_samples():
     z, norm = 0.3, scipy.stats.norm
     exact = z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - np.pi**-0.5
     y = np.full(40_000, z)
-    assert crps(samples, y) == pytest.approx(exact, abs=0.02)
+    assert crps(y, samples) == pytest.approx(exact, abs=0.02)
 
 
 def integral(cdf, y, reach=12.0):
@@ -88,12 +88,12 @@ def test_without_samples_is_the_integral_of_the_normal():
                 for m, s, t in zip(p.mean, std, y, strict=True)
             ]
         )
-        assert crps(p, y) == pytest.approx(expected, rel=1e-6)
+        assert crps(y, p) == pytest.approx(expected, rel=1e-6)
 
 
 def test_without_spread_is_the_absolute_error():
     p = cases.predictive("regression", np.array([1.0, 2.0]))
-    assert crps(p, [1.5, 0.0]) == pytest.approx(1.25)
+    assert crps([1.5, 0.0], p) == pytest.approx(1.25)
 
 
 def test_with_noise_is_near_the_integral_of_the_mixture():
@@ -113,46 +113,46 @@ def test_with_noise_is_near_the_integral_of_the_mixture():
         other = np.mean([size(a - b) for a in x for b in x])
         other = (36 * other - 6 * same) / 30
         expected += (integral(cdf, t) - (other - same) / 12) / 3
-    assert crps(p, y) == pytest.approx(expected, rel=1e-6)
+    assert crps(y, p) == pytest.approx(expected, rel=1e-6)
 
 
 def test_noise_of_the_energy_score_is_seeded_and_right_on_average():
     # One output: the mean over seeds estimates the CRPS with noise. Standard
     # error from the 200 seeds themselves.
     p, y = cases.regression((6, 1), 0.05, samples=8)
-    assert energy_score(p, y, seed=3) == energy_score(p, y, seed=3)
-    values = [energy_score(p, y, seed=seed) for seed in range(200)]
+    assert energy_score(y, p, seed=3) == energy_score(y, p, seed=3)
+    values = [energy_score(y, p, seed=seed) for seed in range(200)]
     error = np.std(values) / np.sqrt(200)
     assert 0 < error < 0.05
-    assert np.mean(values) == pytest.approx(crps(p, y), abs=4 * error)
+    assert np.mean(values) == pytest.approx(crps(y, p), abs=4 * error)
     # Far from what it is without noise.
-    assert abs(crps(p.samples, y) - crps(p, y)) > 8 * error
+    assert abs(crps(y, p.samples) - crps(y, p)) > 8 * error
 
 
 def test_large_values_keep_their_digits():
     samples = 1e6 + np.array([[0.0], [2.0]])
-    assert crps(samples, [1e6 + 1]) == pytest.approx(0.0, abs=1e-9)
-    assert crps(samples, [1e6 + 2]) == pytest.approx(0.0, abs=1e-9)
-    assert root_mean_squared_error(samples.mean(axis=0), [1e6 + 1]) == 0
+    assert crps([1e6 + 1], samples) == pytest.approx(0.0, abs=1e-9)
+    assert crps([1e6 + 2], samples) == pytest.approx(0.0, abs=1e-9)
+    assert root_mean_squared_error([1e6 + 1], samples.mean(axis=0)) == 0
 
 
 @pytest.mark.parametrize("score", [crps, energy_score])
 def test_bad_input(score):
     with pytest.raises(BayesdropError, match=r"T of at least 2.*\(1, 3\)"):
-        score(np.ones((1, 3)), np.ones(3))
+        score(np.ones(3), np.ones((1, 3)))
     with pytest.raises(BayesdropError, match=r"`y`.*\(3,\).*\(2,\)"):
-        score(np.ones((2, 3)), np.ones(2))
+        score(np.ones(2), np.ones((2, 3)))
     with pytest.raises(NonFiniteError, match="`prediction`"):
-        score([[0.0], [np.nan]], [0.0])
+        score([0.0], [[0.0], [np.nan]])
     with pytest.raises(NonFiniteError, match="`y`"):
-        score([[0.0], [1.0]], [np.nan])
+        score([np.nan], [[0.0], [1.0]])
     with pytest.raises(BayesdropError, match="at least one example"):
-        score(np.ones((2, 0)), [])
+        score([], np.ones((2, 0)))
     p = cases.predictive("binary", np.ones(2))
     with pytest.raises(BayesdropError, match="Received: task='binary'"):
-        score(p, [1, 1])
+        score([1, 1], p)
 
 
 def test_bad_seed():
     with pytest.raises(BayesdropError, match="`seed`"):
-        energy_score([[0.0], [1.0]], [0.0], seed=-1)
+        energy_score([0.0], [[0.0], [1.0]], seed=-1)

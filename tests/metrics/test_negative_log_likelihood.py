@@ -21,7 +21,7 @@ def test_of_classes():
             probabilities,
             cases.predictive("classification", probabilities),
         ):
-            assert negative_log_likelihood(p, y) == pytest.approx(expected)
+            assert negative_log_likelihood(y, p) == pytest.approx(expected)
 
 
 def test_of_binary_labels():
@@ -32,14 +32,14 @@ def test_of_binary_labels():
         probabilities[:, None],
         cases.predictive("binary", probabilities),
     ):
-        assert negative_log_likelihood(p, labels) == pytest.approx(expected)
+        assert negative_log_likelihood(labels, p) == pytest.approx(expected)
 
 
 def test_of_several_labels_per_row_is_their_sum():
     probabilities, labels = cases.binary(200)
     p = cases.predictive("binary", probabilities.reshape(50, 4))
     expected = 4 * sklearn.metrics.log_loss(labels, probabilities)
-    result = negative_log_likelihood(p, labels.reshape(50, 4))
+    result = negative_log_likelihood(labels.reshape(50, 4), p)
     assert result == pytest.approx(expected)
 
 
@@ -54,20 +54,20 @@ def test_of_a_regression():
     )
     density = scipy.stats.norm.pdf(y, samples[..., 0], 0.5).mean(axis=0)
     expected = -np.mean(np.log(density))
-    assert negative_log_likelihood(p, y) == pytest.approx(expected)
+    assert negative_log_likelihood(y, p) == pytest.approx(expected)
 
 
 def test_of_a_regression_needs_samples():
     p = cases.predictive(Regression(noise_precision=1.0), np.ones(3))
     with pytest.raises(MissingSamplesError, match="return_samples=True"):
-        negative_log_likelihood(p, np.ones(3))
+        negative_log_likelihood(np.ones(3), p)
 
 
 def test_impossible_label_gives_infinity_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert negative_log_likelihood(np.eye(2), [0, 0]) == np.inf
-        assert negative_log_likelihood(np.eye(2), [0, 1]) == 0.0
+        assert negative_log_likelihood([0, 0], np.eye(2)) == np.inf
+        assert negative_log_likelihood([0, 1], np.eye(2)) == 0.0
 
 
 def test_of_nothing():
@@ -76,4 +76,4 @@ def test_of_nothing():
         cases.predictive("classification", np.ones((0, 3))),
     ):
         with pytest.raises(BayesdropError, match="at least one example"):
-            negative_log_likelihood(p, [])
+            negative_log_likelihood([], p)

@@ -15,7 +15,7 @@ from tests.metrics import cases
 @pytest.mark.parametrize("bins", [1, 5, 15])
 def test_equal_width_against_scikit_learn(bins):
     probabilities, labels = cases.classes(300)
-    curve = metrics.reliability(probabilities, labels, bins)
+    curve = metrics.reliability(labels, probabilities, bins)
     # Of the event "the likeliest class is right".
     accuracy, confidence = sklearn.calibration.calibration_curve(
         probabilities.argmax(axis=1) == labels,
@@ -37,7 +37,7 @@ def test_equal_width_against_scikit_learn(bins):
 )
 def test_equal_mass_splits_the_sorted_rows(rows, bins, seed):
     probabilities, labels = cases.classes(rows, seed)
-    curve = metrics.reliability(probabilities, labels, bins, "mass")
+    curve = metrics.reliability(labels, probabilities, bins, "mass")
     order = np.argsort(probabilities.max(axis=1))
     confidence = probabilities.max(axis=1)[order]
     right = (probabilities.argmax(axis=1) == labels)[order]
@@ -66,8 +66,8 @@ def test_ties_share_a_bin_and_the_order_of_rows_does_not_matter(
         data.draw(st.lists(st.integers(0, 1), min_size=rows, max_size=rows))
     )
     order = data.draw(st.permutations(range(rows)))
-    curve = metrics.reliability(p, y, bins, "mass")
-    again = metrics.reliability(p[order], y[order], bins, "mass")
+    curve = metrics.reliability(y, p, bins, "mass")
+    again = metrics.reliability(y[order], p[order], bins, "mass")
     np.testing.assert_array_equal(curve.count, again.count)
     np.testing.assert_allclose(curve.accuracy, again.accuracy)
     assert curve.count.sum() == rows
@@ -78,7 +78,7 @@ def test_ties_share_a_bin_and_the_order_of_rows_does_not_matter(
 
 
 def test_gap_and_error():
-    curve = metrics.reliability([0.75, 0.75, 0.6], [1, 0, 1], num_bins=4)
+    curve = metrics.reliability([1, 0, 1], [0.75, 0.75, 0.6], num_bins=4)
     # Both 0.75 and 0.6 are in (0.5, 0.75].
     assert curve.count.tolist() == [0, 0, 3, 0]
     assert curve.gap[2] == pytest.approx(2 / 3 - 0.7)
@@ -89,19 +89,19 @@ def test_gap_and_error():
 
 @pytest.mark.parametrize("binning", ["width", "mass"])
 def test_certain_rows(binning):
-    right = metrics.reliability(np.eye(3), [0, 1, 2], binning=binning)
+    right = metrics.reliability([0, 1, 2], np.eye(3), binning=binning)
     assert (right.error, right.count.max()) == (0.0, 3)
-    wrong = metrics.reliability(np.eye(3), [1, 2, 0], binning=binning)
+    wrong = metrics.reliability([1, 2, 0], np.eye(3), binning=binning)
     assert wrong.error == 1.0
-    one = metrics.reliability([[0.0, 1.0]], [1], binning=binning)
+    one = metrics.reliability([1], [[0.0, 1.0]], binning=binning)
     assert (one.error, one.count.sum()) == (0.0, 1)
 
 
 def test_bad_input():
     with pytest.raises(BayesdropError, match=r"`binning`.*'width', 'mass'.*'x"):
-        metrics.reliability([0.5], [1], binning="x")
+        metrics.reliability([1], [0.5], binning="x")
     for bins in (0, 2.5, True):
         with pytest.raises(BayesdropError, match=r"`num_bins`.*at least 1"):
-            metrics.reliability([0.5], [1], num_bins=bins)
+            metrics.reliability([1], [0.5], num_bins=bins)
     with pytest.raises(BayesdropError, match=r"\[0, 1\]"):
-        metrics.reliability([np.nan], [1])
+        metrics.reliability([1], [np.nan])

@@ -36,13 +36,13 @@ def by_all_orders(uncertainty, loss):
 @given(ROWS)
 def test_is_the_mean_over_the_orders_of_ties(rows):
     uncertainty, loss = zip(*rows, strict=True)
-    curve = metrics.risk_coverage(uncertainty, loss)
+    curve = metrics.risk_coverage(loss, uncertainty)
     np.testing.assert_allclose(curve.risk, by_all_orders(uncertainty, loss))
     np.testing.assert_allclose(
         curve.coverage, np.arange(1, len(rows) + 1) / len(rows)
     )
     np.testing.assert_array_equal(curve.threshold, np.sort(uncertainty))
-    assert metrics.aurc(uncertainty, loss) == pytest.approx(curve.risk.mean())
+    assert metrics.aurc(loss, uncertainty) == pytest.approx(curve.risk.mean())
 
 
 @given(ROWS)
@@ -52,26 +52,26 @@ def test_excess_is_over_the_best_of_all_orders(rows):
         np.mean(np.cumsum(order) / np.arange(1, len(loss) + 1))
         for order in itertools.permutations(loss)
     )
-    excess = metrics.excess_aurc(uncertainty, loss)
+    excess = metrics.excess_aurc(loss, uncertainty)
     assert excess == pytest.approx(
-        metrics.aurc(uncertainty, loss) - best, abs=1e-12
+        metrics.aurc(loss, uncertainty) - best, abs=1e-12
     )
     assert excess >= 0
 
 
 def test_constant_uncertainty_tells_nothing():
     loss = [0, 1, 0, 1, 1]
-    curve = metrics.risk_coverage([1] * 5, loss)
+    curve = metrics.risk_coverage(loss, [1] * 5)
     np.testing.assert_allclose(curve.risk, 0.6)
-    assert metrics.aurc([1] * 5, loss) == pytest.approx(0.6)
+    assert metrics.aurc(loss, [1] * 5) == pytest.approx(0.6)
 
 
 def test_all_right_all_wrong_and_one_row():
     u = [0.1, 0.3, 0.2]
-    assert metrics.aurc(u, [0, 0, 0]) == 0.0
-    assert metrics.aurc(u, [True, True, True]) == 1.0
-    assert metrics.excess_aurc(u, [1, 1, 1]) == 0.0
-    one = metrics.risk_coverage([[0.5]], [[2.0]])
+    assert metrics.aurc([0, 0, 0], u) == 0.0
+    assert metrics.aurc([True, True, True], u) == 1.0
+    assert metrics.excess_aurc([1, 1, 1], u) == 0.0
+    one = metrics.risk_coverage([[2.0]], [[0.5]])
     assert one.coverage == one.threshold * 2 == [1.0]
     assert one.risk == [2.0]
     assert pickle.loads(pickle.dumps(one)).risk == [2.0]
@@ -79,14 +79,14 @@ def test_all_right_all_wrong_and_one_row():
 
 def test_bad_input():
     with pytest.raises(BayesdropError, match=r"`loss`.*\(2,\).*\(3,\)"):
-        metrics.risk_coverage([0.1, 0.2], [0, 1, 0])
+        metrics.risk_coverage([0, 1, 0], [0.1, 0.2])
     with pytest.raises(BayesdropError, match=r"`uncertainty`.*\(2, 2\)"):
-        metrics.risk_coverage(np.ones((2, 2)), [0, 1])
+        metrics.risk_coverage([0, 1], np.ones((2, 2)))
     with pytest.raises(BayesdropError, match=r"at least one row.*\(0,\)"):
         metrics.aurc([], [])
     with pytest.raises(NonFiniteError, match=r"`loss`.*1 values"):
-        metrics.aurc([0.1, 0.2], [0, np.nan])
+        metrics.aurc([0, np.nan], [0.1, 0.2])
     with pytest.raises(NonFiniteError, match=r"`uncertainty`.*1 values"):
-        metrics.excess_aurc([0.1, np.inf], [0, 1])
+        metrics.excess_aurc([0, 1], [0.1, np.inf])
     with pytest.raises(BayesdropError, match=r"numbers.*<U1"):
-        metrics.aurc(["a"], [0])
+        metrics.aurc([0], ["a"])

@@ -22,10 +22,10 @@ from keras_bayesdrop.metrics import uncertainty_auroc
 )
 def test_with_ties(rows):
     uncertainty, wrong = zip(*rows, strict=True)
-    assert uncertainty_auroc(uncertainty, wrong) == pytest.approx(
+    assert uncertainty_auroc(wrong, uncertainty) == pytest.approx(
         sklearn.metrics.roc_auc_score(wrong, uncertainty)
     )
-    assert uncertainty_aupr(uncertainty, wrong) == pytest.approx(
+    assert uncertainty_aupr(wrong, uncertainty) == pytest.approx(
         sklearn.metrics.average_precision_score(wrong, uncertainty)
     )
 
@@ -34,30 +34,30 @@ def test_many_rows():
     rng = np.random.default_rng(0)
     uncertainty = rng.normal(size=5000)
     wrong = uncertainty + rng.normal(size=5000) > 1.5
-    assert uncertainty_auroc(uncertainty[:, None], wrong) == pytest.approx(
+    assert uncertainty_auroc(wrong, uncertainty[:, None]) == pytest.approx(
         sklearn.metrics.roc_auc_score(wrong, uncertainty)
     )
-    assert uncertainty_aupr(uncertainty, wrong.astype(int)) == pytest.approx(
+    assert uncertainty_aupr(wrong.astype(int), uncertainty) == pytest.approx(
         sklearn.metrics.average_precision_score(wrong, uncertainty)
     )
 
 
 def test_extremes():
-    assert uncertainty_auroc([1, 2], [0, 1]) == 1.0
-    assert uncertainty_aupr([1, 2], [0, 1]) == 1.0
-    assert uncertainty_auroc([2, 1], [0, 1]) == 0.0
-    assert uncertainty_auroc([1, 1, 1], [0, 1, 1]) == 0.5
-    assert uncertainty_aupr([1, 1, 1], [0, 1, 1]) == pytest.approx(2 / 3)
+    assert uncertainty_auroc([0, 1], [1, 2]) == 1.0
+    assert uncertainty_aupr([0, 1], [1, 2]) == 1.0
+    assert uncertainty_auroc([0, 1], [2, 1]) == 0.0
+    assert uncertainty_auroc([0, 1, 1], [1, 1, 1]) == 0.5
+    assert uncertainty_aupr([0, 1, 1], [1, 1, 1]) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("score", [uncertainty_auroc, uncertainty_aupr])
 def test_bad_input(score):
     for wrong in ([0, 0], [1, 1]):
         with pytest.raises(BayesdropError, match=r"both 0 and 1.*of 2 rows"):
-            score([0.1, 0.2], wrong)
+            score(wrong, [0.1, 0.2])
     with pytest.raises(BayesdropError, match=r"`wrong`.*0 and 1.*2.0"):
-        score([0.1, 0.2], [0, 2])
+        score([0, 2], [0.1, 0.2])
     with pytest.raises(BayesdropError, match=r"`wrong`.*\(2,\).*\(3,\)"):
-        score([0.1, 0.2], [0, 1, 1])
+        score([0, 1, 1], [0.1, 0.2])
     with pytest.raises(NonFiniteError, match="`uncertainty`"):
-        score([0.1, np.nan], [0, 1])
+        score([0, 1], [0.1, np.nan])

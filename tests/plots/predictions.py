@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions to draw, made of samples that are given."""
+"""Predictions to draw, computed from known samples."""
 
 import numpy as np
 

@@ -24,15 +24,15 @@ def clouds(ax):
 
 def test_points_are_the_samples_and_dashes_the_means():
     ax = plots.class_scatter(P, classes=[4, 0])
-    found = clouds(ax)
-    assert len(found) == 2
-    for cloud, cls in zip(found, (4, 0), strict=True):
+    shown = clouds(ax)
+    assert len(shown) == 2
+    for cloud, cls in zip(shown, (4, 0), strict=True):
         np.testing.assert_array_equal(cloud[..., 1], P.samples[:, :, cls])
         # Every point stays in the column of its row.
         assert np.all(np.abs(cloud[..., 0] - np.arange(6)) < 0.4)
     # Class beside class, and point beside point.
-    assert np.all(found[0][..., 0].max(axis=0) < found[1][..., 0].min(axis=0))
-    assert len(np.unique(found[0][:, 0, 0])) == 30
+    assert np.all(shown[0][..., 0].max(axis=0) < shown[1][..., 0].min(axis=0))
+    assert len(np.unique(shown[0][:, 0, 0])) == 30
     for dashes, cls in zip(ax.collections[1::2], (4, 0), strict=True):
         segments = np.array(dashes.get_segments())
         np.testing.assert_allclose(

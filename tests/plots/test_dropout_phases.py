@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import sys
-from unittest import mock
 
 import keras
 import matplotlib.colors
@@ -144,13 +143,13 @@ def test_typical_units_are_in_the_middle_of_their_kind(record):
 def test_histograms(record):
     shown = panels(plots.dropout_phases(record))
     for title, look in ((TITLES[6], 0), (TITLES[7], 2)):
-        found = outlines(shown[title])
-        assert list(found) == ["first", "second"]
+        drawn = outlines(shown[title])
+        assert list(drawn) == ["first", "second"]
         missed = []
         for number, each in enumerate(looks(look)):
             guess = each.deterministic if each.nwgm is None else each.nwgm
             missed.append((guess - each.mean).ravel())
-            values, edges, _ = found[each.path].get_data()
+            values, edges, _ = drawn[each.path].get_data()
             # What is further out is in the outermost bars.
             counts, _ = np.histogram(
                 missed[-1], [-np.inf, *edges[1:-1], np.inf]
@@ -159,13 +158,13 @@ def test_histograms(record):
             np.testing.assert_allclose(values.sum(), 1.0)
             np.testing.assert_allclose(edges, -edges[::-1])
             colour = matplotlib.colors.to_rgba(_style.COLOURS[number])
-            assert found[each.path].get_edgecolor() == colour
+            assert drawn[each.path].get_edgecolor() == colour
         ends = [np.percentile(np.abs(each), 99.5) for each in missed]
         np.testing.assert_allclose(edges[-1], max(ends))
         assert edges[-1] < np.abs(missed).max()
-    found = outlines(shown["Activations in the end"])
-    assert list(found) == ["first", "second"]
-    values, edges, _ = found["first"].get_data()
+    drawn = outlines(shown["Activations in the end"])
+    assert list(drawn) == ["first", "second"]
+    values, edges, _ = drawn["first"].get_data()
     mean = layer("first", 2, True).mean
     np.testing.assert_allclose(edges[[0, -1]], [mean.min(), mean.max()])
     np.testing.assert_allclose(values, np.histogram(mean, edges)[0] / 80)
@@ -226,8 +225,8 @@ def test_wrong_records_and_layers(record):
     one.add(0, Consistency("model", 50, 10, 0, looks(0)))
     for wrong, message in (
         (3, "argument `record`. Expected a `ConsistencyMonitor`"),
-        (one, "two looks or more.* Received: 1 looks"),
-        (ConsistencyMonitor(np.zeros((2, 2))), "Received: 0 looks"),
+        (one, "at least two entries.* Received: 1 entries"),
+        (ConsistencyMonitor(np.zeros((2, 2))), "Received: 0 entries"),
     ):
         with pytest.raises(BayesdropError, match=message):
             plots.dropout_phases(wrong)
@@ -239,8 +238,8 @@ def test_wrong_records_and_layers(record):
     assert not plt.get_fignums()
 
 
-def test_without_matplotlib(record):
-    missing = {"matplotlib": None, "matplotlib.pyplot": None}
-    with mock.patch.dict(sys.modules, missing):
-        with pytest.raises(ImportError, match=r"keras-bayesdrop\[plots\]"):
-            plots.dropout_phases(record)
+def test_without_matplotlib(record, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"keras-bayesdrop\[plots\]"):
+        plots.dropout_phases(record)

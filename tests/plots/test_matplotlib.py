@@ -3,7 +3,6 @@
 
 import os
 import sys
-from unittest import mock
 
 import keras
 import numpy as np
@@ -44,27 +43,29 @@ def calls():
         lambda: plots.importance_weights([[0.0, 1.0]]),
         lambda: plots.weight_heatmap(model),
         lambda: plots.predictive_band(line, np.arange(40.0)),
-        lambda: plots.parity(line, line.mean),
-        lambda: plots.regression_calibration(line, line.mean),
-        lambda: plots.reliability_diagram(classes, labels),
-        lambda: plots.risk_coverage(classes, labels),
+        lambda: plots.parity(line.mean, line),
+        lambda: plots.regression_calibration(line.mean, line),
+        lambda: plots.reliability_diagram(labels, classes),
+        lambda: plots.risk_coverage(labels, classes),
         lambda: plots.entropy_histogram(classes),
         lambda: plots.class_scatter(classes),
         classes.plot,
     )
 
 
-def test_without_matplotlib_each_says_what_to_install():
-    missing = {"matplotlib": None, "matplotlib.pyplot": None}
+def test_without_matplotlib_each_says_what_to_install(monkeypatch):
     for call in calls():
-        with mock.patch.dict(sys.modules, missing):
+        # One by one: what is imported meanwhile stays imported.
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "matplotlib", None)
+            patch.setitem(sys.modules, "matplotlib.pyplot", None)
             with pytest.raises(
                 ImportError,
                 match=r"cannot be imported. Expected .*`pip install "
                 r"keras-bayesdrop\[plots\]`. Received: .*matplotlib",
             ) as caught:
                 call()
-        # And code that catches the errors of this package does so.
+        # Code that catches the errors of this package catches this one.
         assert isinstance(caught.value, BayesdropError)
 
 

@@ -22,7 +22,7 @@ def bars(container):
 
 
 def test_points_and_bars_are_means_and_intervals():
-    ax = plots.parity(P, Y, level=0.8)
+    ax = plots.parity(Y, P, level=0.8)
     low, high = (edge[:, 0] for edge in P.interval(0.8))
     hit = (low <= Y) & (Y <= high)
     assert 5 < hit.sum() < 55
@@ -50,7 +50,7 @@ def test_points_and_bars_are_means_and_intervals():
 
 
 def test_texts_limits_and_diagonal():
-    ax = plots.parity(P, Y[:, None])
+    ax = plots.parity(Y[:, None], P)
     assert ax.get_title() == "Predictions with 90 % intervals"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("observed", "predicted")
     assert ax.get_xlim() == ax.get_ylim()
@@ -61,23 +61,23 @@ def test_texts_limits_and_diagonal():
     diagonal = ax.lines[0]
     np.testing.assert_array_equal(*diagonal.get_data())
     assert pixels.overlapping_texts(ax.figure) == []
-    alone = plots.parity(predictions.regression(rows=60), Y)
+    alone = plots.parity(Y, predictions.regression(rows=60))
     assert alone.get_title() == "Predictions with 90 % intervals without noise"
 
 
 def test_a_point_is_where_it_should_be():
     p = predictions.predictive([[[0.0], [1.0]], [[0.2], [1.2]]], "regression")
-    ax = plots.parity(p, [0.1, 3.0])
+    ax = plots.parity([0.1, 3.0], p)
     for place, colour in (((0.1, 0.1), 0), ((3.0, 1.1), 1)):
-        found = pixels.colour_at(ax, *place)
+        colour_there = pixels.colour_at(ax, *place)
         wanted = colors.to_rgba(plots._style.COLOURS[colour])
-        np.testing.assert_allclose(found, wanted, atol=0.02)
+        np.testing.assert_allclose(colour_there, wanted, atol=0.02)
 
 
 def test_many_bars_are_fainter():
     def strength(rows):
         p = predictions.regression(rows=rows, tau=4.0)
-        container = plots.parity(p, p.mean).containers[0]
+        container = plots.parity(p.mean, p).containers[0]
         return container.lines[2][0].get_color()[0][3]
 
     assert strength(2000) < strength(50)
@@ -85,7 +85,7 @@ def test_many_bars_are_fainter():
 
 def test_all_covered_and_one_value():
     p = predictions.predictive(np.zeros((3, 4, 1)), "regression")
-    ax = plots.parity(p, np.zeros(4))
+    ax = plots.parity(np.zeros(4), p)
     assert predictions.legend_texts(ax) == (
         "100 % covered, RMSE 0",
         ["4 reach the diagonal", "0 miss it"],
@@ -97,7 +97,7 @@ def test_one_of_several_outputs():
     p = predictions.regression(rows=60, outputs=2, tau=4.0)
     y = np.stack([Y + 100.0, Y], axis=1)
     for targets in (y, Y):
-        ax = plots.parity(p, targets, output=1)
+        ax = plots.parity(targets, p, output=1)
         x = np.concatenate(
             [each.lines[0].get_xdata() for each in ax.containers]
         )
@@ -106,7 +106,7 @@ def test_one_of_several_outputs():
 
 def test_axes_of_the_user():
     figure, (left, right) = plt.subplots(1, 2)
-    assert plots.parity(P, Y, ax=right) is right
+    assert plots.parity(Y, P, ax=right) is right
     assert right.lines and not left.lines
     assert plt.get_fignums() == [figure.number]
 

@@ -19,11 +19,11 @@ X = np.linspace(-1.0, 1.0, 40)
 def edges(band, x=X):
     """Returns the lower and the upper edge of a filled band, [x]."""
     vertices = band.get_paths()[0].vertices
-    found = []
+    limits = []
     for place in x:
         there = vertices[np.isclose(vertices[:, 0], place), 1]
-        found.append((there.min(), there.max()))
-    return np.transpose(found)
+        limits.append((there.min(), there.max()))
+    return np.transpose(limits)
 
 
 def mixture_quantile(samples, deviation, level):
@@ -100,8 +100,8 @@ def test_a_pixel_of_the_mean():
     p = predictions.regression(tau=4.0)
     ax = plots.predictive_band(p, X, functions=0)
     blue = colors.to_rgba(plots._style.COLOURS[0])
-    found = pixels.colour_at(ax, X[20], p.mean[20, 0])
-    np.testing.assert_allclose(found, blue, atol=0.05)
+    colour_there = pixels.colour_at(ax, X[20], p.mean[20, 0])
+    np.testing.assert_allclose(colour_there, blue, atol=0.05)
 
 
 def test_order_of_the_rows_does_not_matter():

@@ -18,7 +18,7 @@ DRAWN = P.samples[np.arange(80) % 25, np.arange(80), 0] + NOISE
 
 def test_curve_is_the_share_inside_intervals():
     levels = [0.1, 0.5, 0.9]
-    ax = plots.regression_calibration(P, DRAWN, levels)
+    ax = plots.regression_calibration(DRAWN, P, levels)
     line = ax.lines[-1]
     inside = []
     for level in levels:
@@ -40,7 +40,7 @@ def test_curve_is_the_share_inside_intervals():
 
 
 def test_band_is_binomial():
-    ax = plots.regression_calibration(P, DRAWN)
+    ax = plots.regression_calibration(DRAWN, P)
     (band,) = ax.collections
     vertices = band.get_paths()[0].vertices
     for q in (0.05, 0.5, 0.8):
@@ -50,7 +50,7 @@ def test_band_is_binomial():
 
 
 def test_texts_and_limits():
-    ax = plots.regression_calibration(P, DRAWN[:, None])
+    ax = plots.regression_calibration(DRAWN[:, None], P)
     assert ax.get_title() == "Calibration of 80 targets"
     assert ax.get_xlabel() == "probability of the interval"
     assert ax.get_ylabel() == "share of targets inside"
@@ -65,7 +65,7 @@ def test_texts_and_limits():
 
 def test_a_model_that_is_too_sure_leaves_the_band_where_it_says():
     far = P.mean[:, 0] + 4 * NOISE + np.sign(NOISE)
-    ax = plots.regression_calibration(P, far)
+    ax = plots.regression_calibration(far, P)
     expected, observed = ax.lines[-1].get_data()
     assert np.all(observed[30:70] < expected[30:70] - 0.2)
     narrow = ax.texts[0]
@@ -74,14 +74,14 @@ def test_a_model_that_is_too_sure_leaves_the_band_where_it_says():
 
 def test_several_outputs_count_one_by_one():
     p = predictions.regression(outputs=3, tau=4.0)
-    ax = plots.regression_calibration(p, p.mean)
+    ax = plots.regression_calibration(p.mean, p)
     assert ax.get_title() == "Calibration of 120 targets"
     np.testing.assert_array_equal(ax.lines[-1].get_ydata()[10:], 1.0)
 
 
 def test_axes_of_the_user():
     figure, (left, right) = plt.subplots(1, 2)
-    assert plots.regression_calibration(P, DRAWN, ax=right) is right
+    assert plots.regression_calibration(DRAWN, P, ax=right) is right
     assert right.lines and not left.lines
     assert plt.get_fignums() == [figure.number]
 

@@ -17,14 +17,14 @@ Y = predictions.drawn_labels(P)
 def by_hand(p, y, bins):
     """Returns confidence, accuracy and count of each bin that has labels."""
     confidence, right = p.mean.max(axis=1), p.mean.argmax(axis=1) == y
-    found = []
+    filled = []
     for number in range(bins):
         low, high = number / bins, (number + 1) / bins
         inside = (confidence > low) & (confidence <= high)
         if inside.any():
             share = right[inside].mean()
-            found.append((confidence[inside].mean(), share, inside.sum()))
-    return np.transpose(found)
+            filled.append((confidence[inside].mean(), share, inside.sum()))
+    return np.transpose(filled)
 
 
 def points(ax):
@@ -35,7 +35,7 @@ def points(ax):
 
 
 def test_points_bars_and_error_against_a_computation_by_hand():
-    ax = plots.reliability_diagram(P, Y, num_bins=10)
+    ax = plots.reliability_diagram(Y, P, num_bins=10)
     confidence, accuracy, count = by_hand(P, Y, 10)
     np.testing.assert_allclose(points(ax), [confidence, accuracy])
     np.testing.assert_allclose(ax.lines[1].get_data(), [confidence, accuracy])
@@ -52,7 +52,7 @@ def test_points_bars_and_error_against_a_computation_by_hand():
 
 
 def test_histogram_above():
-    ax = plots.reliability_diagram(P, Y, num_bins=10)
+    ax = plots.reliability_diagram(Y, P, num_bins=10)
     (above,) = ax.child_axes
     (patch,) = above.patches
     heights, edges, _ = patch.get_data()
@@ -70,7 +70,7 @@ def test_histogram_above():
 
 
 def test_texts_and_limits():
-    ax = plots.reliability_diagram(P, Y)
+    ax = plots.reliability_diagram(Y, P)
     assert ax.get_title() == "Reliability"
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("confidence", "accuracy")
     # The least confidence, 0.32, is in the bin from 4 / 15 on.
@@ -86,7 +86,7 @@ def test_points_beyond_chance_are_told_apart():
     mean = np.repeat([[0.95, 0.05], [0.55, 0.45]], [100, 4], axis=0)
     y = np.concatenate([np.arange(100) % 2, [0, 0, 1, 1]])
     p = predictions.predictive(np.stack([mean, mean]), "classification")
-    ax = plots.reliability_diagram(p, y, num_bins=10)
+    ax = plots.reliability_diagram(y, p, num_bins=10)
     _, entries = predictions.legend_texts(ax)
     assert set(entries) == {
         "model",
@@ -107,8 +107,8 @@ def test_chance_alone_is_rarely_called_more():
     beyond = total = 0
     for seed in range(20):
         y = predictions.drawn_labels(P, seed)
-        curve = metrics.reliability(P, y, 10)
-        ax = plots.reliability_diagram(P, y, num_bins=10)
+        curve = metrics.reliability(y, P, 10)
+        ax = plots.reliability_diagram(y, P, num_bins=10)
         total += int(np.sum(curve.count > 0))
         beyond += sum(
             len(line.get_xdata())
@@ -121,24 +121,24 @@ def test_chance_alone_is_rarely_called_more():
 
 
 def test_bins_of_equal_mass_arrays_and_binary():
-    ax = plots.reliability_diagram(P.mean, Y, num_bins=8, binning="mass")
+    ax = plots.reliability_diagram(Y, P.mean, num_bins=8, binning="mass")
     heights, edges, _ = ax.child_axes[0].patches[0].get_data()
     np.testing.assert_allclose(heights, 1 / 8)
     np.testing.assert_allclose(edges[-1], P.mean.max())
     p = predictions.binary(rows=200)
-    ax = plots.reliability_diagram(p, p.mean >= 0.5, num_bins=4)
+    ax = plots.reliability_diagram(p.mean >= 0.5, p, num_bins=4)
     assert np.all(points(ax)[1] == 1.0)
     assert np.all(points(ax)[0] >= 0.5) and ax.get_xlim()[0] == 0.5
     # A single confidence has bins of no width: still to be seen.
     p = np.full((6, 2), [0.75, 0.25])
-    ax = plots.reliability_diagram(p, np.arange(6) % 2, 3, "mass")
+    ax = plots.reliability_diagram(np.arange(6) % 2, p, 3, "mass")
     (bar,) = ax.containers[0]
     assert bar.get_width() > 0.003
 
 
 def test_axes_of_the_user():
     figure, (left, right) = plt.subplots(1, 2)
-    assert plots.reliability_diagram(P, Y, ax=right) is right
+    assert plots.reliability_diagram(Y, P, ax=right) is right
     assert right.lines and not left.lines
     assert plt.get_fignums() == [figure.number]
 

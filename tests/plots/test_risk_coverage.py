@@ -27,19 +27,19 @@ def curves(ax):
 
 
 def test_curves_of_a_classification():
-    ax = plots.risk_coverage(P, Y)
-    found = curves(ax)
-    assert list(found) == ["random", "oracle", "predictive entropy"]
+    ax = plots.risk_coverage(Y, P)
+    drawn = curves(ax)
+    assert list(drawn) == ["random", "oracle", "predictive entropy"]
     wrong = (P.mean.argmax(axis=1) != Y).astype(float)
     entropy = -np.sum(P.mean * np.log(P.mean), axis=1)
-    coverage, risk = found["predictive entropy"]
+    coverage, risk = drawn["predictive entropy"]
     np.testing.assert_allclose(coverage, np.arange(1, 201) / 200)
     np.testing.assert_allclose(risk, risks(entropy, wrong))
-    np.testing.assert_array_equal(found["random"][1], wrong.mean())
+    np.testing.assert_array_equal(drawn["random"][1], wrong.mean())
     # Right ones first: all that are, and then one error after the other.
     rows = np.arange(1, 201)
     best = np.maximum(rows - (200 - wrong.sum()), 0) / rows
-    np.testing.assert_allclose(found["oracle"][1], best)
+    np.testing.assert_allclose(drawn["oracle"][1], best)
     title, entries = predictions.legend_texts(ax)
     assert title == "area under the curve"
     for entry, area in zip(
@@ -50,7 +50,7 @@ def test_curves_of_a_classification():
 
 def test_several_quantities_and_their_looks():
     names = ("predictive_entropy", "mutual_information", "variation_ratio")
-    ax = plots.risk_coverage(P, Y, names)
+    ax = plots.risk_coverage(Y, P, names)
     assert list(curves(ax))[2:] == [name.replace("_", " ") for name in names]
     looks = [(line.get_color(), line.get_linestyle()) for line in ax.lines]
     assert len(set(looks)) == 5
@@ -63,7 +63,7 @@ def test_several_quantities_and_their_looks():
 def test_curves_of_a_regression_and_of_binary():
     p = predictions.regression(outputs=2, tau=4.0)
     y = p.mean + np.random.default_rng(0).normal(size=(40, 2))
-    ax = plots.risk_coverage(p, y)
+    ax = plots.risk_coverage(y, p)
     assert ax.get_ylabel() == "risk: mean squared error"
     loss = np.mean((p.mean - y) ** 2, axis=1)
     _, risk = curves(ax)["total"]
@@ -73,21 +73,21 @@ def test_curves_of_a_regression_and_of_binary():
     )
     p = predictions.binary(rows=50)
     y = np.arange(50) % 2
-    _, risk = curves(plots.risk_coverage(p, y))["predictive entropy"]
+    _, risk = curves(plots.risk_coverage(y, p))["predictive entropy"]
     wrong = (p.mean[:, 0] >= 0.5) != (y == 1)
     unsure = -np.abs(p.mean[:, 0] - 0.5)
     np.testing.assert_allclose(risk, risks(unsure, wrong))
 
 
 def test_plain_arrays():
-    ax = plots.risk_coverage([0.3, 0.1, 0.2], [5.0, 1.0, 3.0])
-    found = curves(ax)
-    np.testing.assert_allclose(found["uncertainty"][1], [1.0, 2.0, 3.0])
+    ax = plots.risk_coverage([5.0, 1.0, 3.0], [0.3, 0.1, 0.2])
+    drawn = curves(ax)
+    np.testing.assert_allclose(drawn["uncertainty"][1], [1.0, 2.0, 3.0])
     assert ax.get_ylabel() == "risk: mean loss"
 
 
 def test_texts_and_limits():
-    ax = plots.risk_coverage(P, Y)
+    ax = plots.risk_coverage(Y, P)
     assert ax.get_title() == "Risk if only the surest are answered"
     assert ax.get_xlabel() == "coverage: share of rows answered"
     assert ax.get_ylabel() == "risk: share of errors"
@@ -98,7 +98,7 @@ def test_texts_and_limits():
 
 def test_axes_of_the_user():
     figure, (left, right) = plt.subplots(1, 2)
-    assert plots.risk_coverage(P, Y, ax=right) is right
+    assert plots.risk_coverage(Y, P, ax=right) is right
     assert right.lines and not left.lines
     assert plt.get_fignums() == [figure.number]
 

@@ -26,11 +26,11 @@ def test_curves_are_the_optima_by_a_search():
         "inverse gamma": InverseGammaScale(3.0, 3.0),
         "on the scale": InverseGammaScale(0.7, 0.2, on="scale"),
     }
-    found = curves(plots.scale_curves(priors, count=5, largest=2.0))
-    assert list(found) == ["no hyper-prior", *priors]
-    x, y = found.pop("no hyper-prior")
+    drawn = curves(plots.scale_curves(priors, count=5, largest=2.0))
+    assert list(drawn) == ["no hyper-prior", *priors]
+    x, y = drawn.pop("no hyper-prior")
     np.testing.assert_array_equal(x, y)
-    for label, (moments, variance) in found.items():
+    for label, (moments, variance) in drawn.items():
         np.testing.assert_array_equal(moments, x)
         for place in (1, 40, 123, 400):
             # Five weights of this mean moment. A search finds a maximum to
@@ -40,7 +40,7 @@ def test_curves_are_the_optima_by_a_search():
 
 
 def test_what_the_paper_says_of_its_figure():
-    found = curves(plots.scale_curves())
+    drawn = curves(plots.scale_curves())
     # By hand, at m = 0, and the slope for one weight at large moments.
     at_zero = {
         "LogUniformScale": 0.0,
@@ -48,9 +48,9 @@ def test_what_the_paper_says_of_its_figure():
         "InverseGammaScale(a=3, b=3)": 6.0 / 9.0,
         "InverseGammaScale(a=3, b=0.3)": 0.6 / 9.0,
     }
-    assert list(found) == ["no hyper-prior", *at_zero]
+    assert list(drawn) == ["no hyper-prior", *at_zero]
     for label, intercept in at_zero.items():
-        moments, variance = found[label]
+        moments, variance = drawn[label]
         assert moments[0] == 0.0
         np.testing.assert_allclose(variance[0], intercept, rtol=1e-12)
         assert np.all(np.diff(variance) > 0)
@@ -112,9 +112,9 @@ def test_a_line_is_where_it_should_be():
     ],
 )
 def test_priors_as_they_are_given(priors, labels):
-    found = list(curves(plots.scale_curves(priors)))[1:]
-    assert len(found) == len(labels)
-    for label, start in zip(found, labels, strict=True):
+    drawn = list(curves(plots.scale_curves(priors)))[1:]
+    assert len(drawn) == len(labels)
+    for label, start in zip(drawn, labels, strict=True):
         assert label.startswith(start)
 
 

@@ -18,7 +18,7 @@ layers = keras.layers
 
 
 def network(scale, inputs=7, name="hidden"):
-    """A model of kernels [inputs, 5] and [5, 2], as large as given."""
+    """A model of kernels [inputs, 5] and [5, 2], of these sizes."""
     model = keras.Sequential(
         [
             keras.Input((inputs,)),
@@ -158,14 +158,14 @@ def test_layers_of_other_names():
 def test_rows_are_input_channels():
     """In every layer: a kernel that is one in channel 2 of 4, else zero."""
     inputs = keras.Input((6, 6, 4))
-    made = {
+    kernels = {
         "conv": (layers.Conv2D(3, 2), (slice(None),) * 2 + (2,)),
         "depthwise": (layers.DepthwiseConv2D(2), (slice(None),) * 2 + (2,)),
         "transpose": (layers.Conv2DTranspose(3, 2), (..., 2)),
         "einsum": (layers.EinsumDense("abcd,def->abcef", (6, 6, 2, 3)), (2,)),
         "dense": (layers.Dense(5), (2,)),
     }
-    for name, (layer, channel) in made.items():
+    for name, (layer, channel) in kernels.items():
         model = keras.Model(inputs, layer(inputs))
         kernel = np.zeros(layer.kernel.shape)
         kernel[channel] = 1.0
@@ -235,11 +235,12 @@ def test_wrong_models():
     with pytest.raises(UnbuiltModelError, match="not been built"):
         plots.weight_heatmap(keras.Sequential([layers.Dense(2)]))
     empty = keras.Sequential([keras.Input((3,)), layers.ReLU()])
-    with pytest.raises(BayesdropError, match=r"Expected .* one at least"):
+    with pytest.raises(BayesdropError, match=r"Expected .* at least one"):
         plots.weight_heatmap(empty)
     short = keras.Sequential([keras.Input((3,)), layers.Dense(2)])
     with pytest.raises(
-        BayesdropError, match=r"same layers .* Received: {'a': 2, 'b': 1}"
+        BayesdropError,
+        match=r"same number of layers .* Received: {'a': 2, 'b': 1}",
     ):
         plots.weight_heatmap({"a": network(1.0), "b": short})
     broken = network(1.0)

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from keras_bayesdrop.calibrate._fit_precision import fit_noise_precision
+from keras_bayesdrop.calibrate._noise_precision import fit_noise_precision
 
 
 def _log_likelihood(samples, targets, log_tau):

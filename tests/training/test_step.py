@@ -248,7 +248,7 @@ class ExpectationTest(TestCase):
             method=keras_bayesdrop.Sampling(masks="independent"),
             head=keras_bayesdrop.Regression(noise_precision=4.0),
         )
-        want = keras_bayesdrop.metrics.negative_log_likelihood(prediction, y)
+        want = keras_bayesdrop.metrics.negative_log_likelihood(y, prediction)
         logs = evaluate(self.model, x, y)
         self.assertAllClose(logs["mc_loss"], want, rtol=1e-5)
 

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration curve of a regression, and the area that it leaves."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.metrics._inputs import Prediction
+from keras_bayesdrop.metrics._inputs import truth_first
+from keras_bayesdrop.metrics._regression import check_regression
+from keras_bayesdrop.metrics._regression import sample_array
+from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
+from keras_bayesdrop.predictive.mixture import normal_cdf
+
+# Default levels of a curve: 0.01, 0.02, ..., 0.99.
+_LEVELS = tuple(percent / 100 for percent in range(1, 100))
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationCurve:
+    """Expected and observed coverage of central intervals.
+
+    Attributes:
+        expected: Array `[levels]` in `(0, 1)`, increasing.
+        observed: Array `[levels]`. Fraction of targets inside the interval of
+            that level. Where it is below `expected`, the intervals are too
+            narrow.
+    """
+
+    expected: Float64Array
+    observed: Float64Array
+
+    @property
+    def area(self) -> float:
+        """Area between the curve and the diagonal, in `[0, 0.5]`.
+
+            area = integral{ |observed(q) - q| : q from 0 to 1 }
+
+        The curve is drawn through its points and the corners (0, 0), (1, 1).
+        """
+        q = np.concatenate([[0.0], self.expected, [1.0]])
+        gap = np.concatenate([[0.0], self.observed - self.expected, [0.0]])
+        left, right, width = gap[:-1], gap[1:], np.diff(q)
+        size = np.abs(left) + np.abs(right)
+        # A segment that crosses the diagonal is two triangles.
+        squares = left**2 + right**2
+        crossed = np.divide(
+            squares, size, out=np.zeros_like(size), where=size > 0
+        )
+        parts = np.where(left * right < 0, crossed, size)
+        return float(np.sum(width * parts) / 2)
+
+
+@truth_first
+def calibration_curve(
+    y: npt.ArrayLike,
+    prediction: Prediction,
+    levels: Sequence[float] | None = None,
+) -> CalibrationCurve:
+    """Fraction of targets inside the central intervals of many levels.
+
+        observed[q] = mean{ lower[i, q] <= y[i] <= upper[i, q] : i }
+
+    with `lower` and `upper` of `Predictive.interval(q)`, over all rows and
+    outputs. A calibrated regression covers each level `q` a fraction `q` of
+    the time. With samples alone (no `noise_precision`) the intervals leave out
+    the observation noise, and are too narrow for noisy data.
+
+    Args:
+        y: Targets `[rows, outputs]`.
+        prediction: `Predictive` of a regression, or samples
+            `[T, rows, outputs]`.
+        levels: Floats in `(0, 1)`, increasing. Defaults to 0.01, 0.02, ...,
+            0.99.
+
+    Returns:
+        A `CalibrationCurve`.
+
+    Example:
+        >>> samples = np.linspace(-1.0, 1.0, 101)[:, None] * np.ones(4)
+        >>> calibration_curve([0.0, 0.3, 0.5, 0.7], samples, [0.4]).observed
+        array([0.5])
+
+    References:
+        - [Kuleshov et al., 2018](https://arxiv.org/abs/1807.00263).
+    """
+    q = _check_levels(_LEVELS if levels is None else levels)
+    if not isinstance(prediction, Predictive):
+        samples = sample_array(prediction)
+        target = regression_targets(samples[0], y)
+        return CalibrationCurve(q, _by_quantiles(samples, target, q))
+    check_regression(prediction)
+    target = regression_targets(prediction.mean, y)
+    if prediction.samples is not None:
+        samples, tau = prediction.samples, prediction.noise_precision
+        if tau is None:
+            return CalibrationCurve(q, _by_quantiles(samples, target, q))
+        return CalibrationCurve(q, _by_rank(samples, tau, target, q))
+    inside = []
+    for level in q:
+        lower, upper = prediction.interval(float(level))
+        inside.append(np.mean((lower <= target) & (target <= upper)))
+    return CalibrationCurve(q, np.array(inside))
+
+
+@truth_first
+def miscalibration_area(
+    y: npt.ArrayLike,
+    prediction: Prediction,
+    levels: Sequence[float] | None = None,
+) -> float:
+    """Area between the calibration curve and the diagonal.
+
+        area = integral{ |observed(q) - q| : q from 0 to 1 }
+
+    with the observed coverage of central intervals of level `q` (see
+    `calibration_curve`). It is the counterpart of `expected_calibration_error`
+    for a regression. It says nothing about the width of the intervals.
+
+    Args:
+        y: Targets `[rows, outputs]`.
+        prediction: `Predictive` of a regression, or samples
+            `[T, rows, outputs]`.
+        levels: Floats in `(0, 1)`, increasing. Defaults to 0.01, 0.02, ...,
+            0.99.
+
+    Returns:
+        Float in `[0, 0.5]`; 0 is perfect.
+
+    Example:
+        >>> samples = np.linspace(-1.0, 1.0, 101)[:, None] * np.ones(4)
+        >>> miscalibration_area([5.0, 5.0, 5.0, 5.0], samples)
+        0.495
+
+    References:
+        - [Chung et al., 2021](https://arxiv.org/abs/2109.10254).
+    """
+    return calibration_curve(y, prediction, levels).area
+
+
+def _by_quantiles(
+    samples: npt.NDArray[np.floating], y: Float64Array, q: Float64Array
+) -> Float64Array:
+    """Returns the coverage of intervals between quantiles of samples."""
+    lower = np.quantile(samples, (1 - q) / 2, axis=0)
+    upper = np.quantile(samples, (1 + q) / 2, axis=0)
+    inside = (lower <= y) & (y <= upper)
+    return np.asarray(inside.reshape(q.size, -1).mean(axis=1))
+
+
+def _by_rank(
+    samples: npt.NDArray[np.floating],
+    tau: float,
+    y: Float64Array,
+    q: Float64Array,
+) -> Float64Array:
+    """Returns the coverage of intervals of the mixture with noise.
+
+    A target lies in the interval of a level if the distribution function at
+    the target differs from one half by at most half the level. That takes one
+    evaluation, instead of two quantiles for every level.
+    """
+    rank = np.zeros(y.shape)
+    for sample in samples:
+        rank += normal_cdf((y - sample) * math.sqrt(tau))
+    reach = np.sort(np.abs(2 * rank / len(samples) - 1), axis=None)
+    return np.searchsorted(reach, q, side="right") / reach.size
+
+
+def _check_levels(levels: Sequence[float]) -> Float64Array:
+    """Returns levels as an array, if they increase within (0, 1)."""
+    q = np.asarray(levels)
+    valid = q.ndim == 1 and q.size > 0 and q.dtype.kind == "f"
+    if not valid or not (np.all((q > 0) & (q < 1)) and np.all(np.diff(q) > 0)):
+        raise BayesdropError(
+            "Invalid value for argument `levels`. Expected floats in (0, 1), "
+            f"increasing. Received: levels={levels}"
+        )
+    return q.astype(np.float64)
