@@ -50,7 +50,7 @@ from keras_bayesdrop.predictive.stats import EngineStep as EngineStep
 from keras_bayesdrop.predictive.stats import Stats as Stats
 
 if TYPE_CHECKING:
-    from keras_bayesdrop.decisions.deferral import Deferral
+    from keras_bayesdrop.decisions._deferral import Deferral
 
 Rows = int | slice | Sequence[int] | Sequence[bool] | npt.NDArray[Any]
 
@@ -490,7 +490,7 @@ class Predictive:
             - Chow, 1970: On optimum recognition error and reject tradeoff.
               IEEE Transactions on Information Theory 16.
         """
-        from keras_bayesdrop.decisions.deferral import defer
+        from keras_bayesdrop.decisions._deferral import defer
 
         return defer(self, budget, threshold, by, y, loss)
 

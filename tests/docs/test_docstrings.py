@@ -397,7 +397,6 @@ def test_values_beside_examples_are_compared():
 
 # Results, which a user is given, by package.
 RESULTS = {
-    "analytic": {"ExpectedGradient", "LinearMoments", "Outcome"},
     "calibrate": {"ConformalIntervals", "ConformalSets", "Temperature"},
     "decisions": {
         "Acquisition",
@@ -406,6 +405,7 @@ RESULTS = {
         "PosteriorFunction",
     },
     "metrics": {"CalibrationCurve", "Reliability", "RiskCoverage"},
+    "moments": {"Outcome"},
     "priors": {"GroupScales"},
     "sparsity": {
         "BlockDepth",
@@ -414,11 +414,12 @@ RESULTS = {
         "SparseSize",
         "SparsityReport",
     },
+    "theory": {"ExpectedGradient", "LinearMoments"},
 }
 # What someone who adds a layer, a rule, a noise or a prior builds upon, and
 # noise that layers make for themselves.
 PARTS = {
-    "analytic": {"Factor", "Matrix", "Moments"},
+    "moments": {"Factor", "Matrix", "MeanVariance"},
     "noise": {
         "AdditiveGaussian",
         "Alpha",

@@ -12,8 +12,8 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.graph.survey import survey
 from keras_bayesdrop.moments import cases
 from keras_bayesdrop.moments import propagate
-from keras_bayesdrop.moments import shared_noise
-from keras_bayesdrop.moments.segments import segments_of
+from keras_bayesdrop.moments import variance_correction
+from keras_bayesdrop.moments.case_segments import segments_of
 from keras_bayesdrop.noise import Alpha
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.prediction.methods import moments
@@ -343,7 +343,7 @@ def test_seldom_dropped_inputs(full, error, monkeypatch):
     with_cases = miss()
     assert with_cases < error
     monkeypatch.setattr(propagate, "segments_of", lambda *_: {})
-    monkeypatch.setattr(shared_noise, "FEW", 0)
+    monkeypatch.setattr(variance_correction, "CHEAP_MULTIPLY_ADDS", 0)
     assert miss() > 2 * with_cases
 
 

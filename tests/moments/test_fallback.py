@@ -157,7 +157,7 @@ def test_a_rule_that_is_registered_later_is_used(monkeypatch):
     @kbd.moments.register_rule(Square)
     def square(layer, inputs):
         (x,) = inputs
-        return kbd.moments.Moments(x.mean**2 + x.spread(), 0 * x.mean)
+        return kbd.moments.MeanVariance(x.mean**2 + x.spread(), 0 * x.mean)
 
     found = _predict(model, x)
     assert found.stats.num_samples == 0
@@ -165,7 +165,7 @@ def test_a_rule_that_is_registered_later_is_used(monkeypatch):
 
     @kbd.moments.register_rule(Square)
     def other(layer, inputs):
-        return kbd.moments.Moments(0 * inputs[0].mean, 0 * inputs[0].mean)
+        return kbd.moments.MeanVariance(0 * inputs[0].mean, 0 * inputs[0].mean)
 
     np.testing.assert_array_equal(_predict(model, x).mean, 0.0)
 

@@ -18,7 +18,7 @@ def _moments(zero=False):
     mean = rng.normal(size=(3, 4, 6, 2)).astype(np.float32)
     # Of some so large that their tanh is close to a step.
     variance = rng.uniform(0.1, 8, size=mean.shape).astype(np.float32)
-    return rules.Moments(
+    return rules.MeanVariance(
         tf.constant(mean), tf.constant(0 * variance if zero else variance)
     )
 

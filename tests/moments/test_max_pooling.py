@@ -20,7 +20,7 @@ def _moments(shape=(40, 2, 2, 1), seed=0):
     rng = np.random.default_rng(seed)
     mean = rng.normal(size=shape).astype(np.float32)
     variance = rng.uniform(0.1, 2, size=shape).astype(np.float32)
-    return rules.Moments(tf.constant(mean), tf.constant(variance))
+    return rules.MeanVariance(tf.constant(mean), tf.constant(variance))
 
 
 def _run(layer, x):
@@ -74,7 +74,7 @@ def test_nearer_to_the_truth_than_behind_it(pool, layer, function):
 
     before = errors(_run(pool, activated))
     behind = errors(
-        _run(pool, rules.Moments(activated.mean, activated.variance))
+        _run(pool, rules.MeanVariance(activated.mean, activated.variance))
     )
     # Measured: 0.01 and 0.05 (relu), a quarter of what it is behind it. What is
     # left is that the largest of four is not quite normal.

@@ -8,7 +8,7 @@ import scipy.special
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop.moments.moments import Moments
+from keras_bayesdrop.moments.outcome import MeanVariance
 from keras_bayesdrop.moments.rules.softmax import softmax_outcome
 from tests.moments.integration import moments_of_normal
 
@@ -37,7 +37,7 @@ def _found(mean, covariance, dtype="float32"):
     """Mean and standard deviation by the rule, with and without covariances."""
     variance = np.diagonal(covariance, axis1=1, axis2=2)
     outcome = softmax_outcome(
-        Moments(tf.constant(mean, dtype), tf.constant(variance, dtype))
+        MeanVariance(tf.constant(mean, dtype), tf.constant(variance, dtype))
     )
     alone = outcome.moments
     together, between = outcome.joint(tf.constant(covariance, dtype))
@@ -179,7 +179,7 @@ def test_the_likely_class_of_confident_rows_keeps_its_digits(gap):
 def test_covariances_of_probabilities_sum_to_nothing():
     """What one class gains others lose, whatever is on the diagonal."""
     mean, variance, covariance = _logits(5, 1.0, 1e-3, True)
-    moments = Moments(tf.constant(mean), tf.constant(variance))
+    moments = MeanVariance(tf.constant(mean), tf.constant(variance))
     made, between = softmax_outcome(moments).joint(tf.constant(covariance))
     whole = tf.linalg.set_diag(between, made.variance)
     size = np.abs(whole).max()
@@ -194,7 +194,7 @@ def test_memory_is_linear_in_the_number_of_classes():
     spec = tf.TensorSpec([None, classes])
 
     def run(mean, variance):
-        made = softmax_outcome(Moments(mean, variance)).moments
+        made = softmax_outcome(MeanVariance(mean, variance)).moments
         return made.mean, made.variance
 
     graph = tf.function(run).get_concrete_function(spec, spec).graph
@@ -235,8 +235,8 @@ def test_inputs_that_nobody_scaled(covariance):
 
 def test_the_last_axis_of_a_sequence():
     mean, variance, _ = _logits(4, 1.0, 2.0, False)
-    flat = Moments(tf.constant(mean), tf.constant(variance))
-    folded = Moments(
+    flat = MeanVariance(tf.constant(mean), tf.constant(variance))
+    folded = MeanVariance(
         tf.constant(mean.reshape(3, 4, 4)),
         tf.constant(variance.reshape(3, 4, 4)),
     )

@@ -17,7 +17,7 @@ from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.errors import WriteError
 from keras_bayesdrop.serving import export_uncertainty
-from keras_bayesdrop.serving.names import inputs_of
+from keras_bayesdrop.serving._signature import inputs_of
 from keras_bayesdrop.serving.quantities import OF_CLASSES
 from keras_bayesdrop.serving.quantities import QUANTITIES
 from tests import zoo
@@ -251,7 +251,7 @@ def test_any_number_of_rows_and_any_batch_size(masks, tmp_path):
 
 
 def test_memory_is_bounded_by_the_batch_size():
-    from keras_bayesdrop.serving.program import Program
+    from keras_bayesdrop.serving._program import Program
 
     program = Program(None, (), (), 50, True, 100, (), (), None)
     sizes = {
@@ -421,7 +421,7 @@ def test_full_disk_is_said_and_the_old_model_stays(tmp_path):
     with largest_file(2000), pytest.raises(WriteError) as caught:
         export_uncertainty(model, path, 2, overwrite=True)
     text = str(caught.value)
-    assert text.startswith(f"`{path}` was not written; what was there before")
+    assert text.startswith(f"`{path}` was not written; an older export")
     assert "Expected room for a SavedModel on the disk. Received: " in text
     assert os.listdir(tmp_path) == ["m"]
     assert before == {

@@ -486,7 +486,7 @@ def test_a_threshold_that_empties_a_layer_is_refused():
 def test_weights_that_are_no_numbers_are_refused():
     model = _noisy_row()
     model.layers[0].log_alphas.assign(np.full((4, 3), np.nan))
-    with pytest.raises(BayesdropError, match="12 log alpha and 0 means"):
+    with pytest.raises(BayesdropError, match="12 log alpha that are NaN and 0 means"):
         prune(model)
 
 

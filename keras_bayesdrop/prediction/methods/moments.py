@@ -23,13 +23,13 @@ from keras_bayesdrop.graph.read import Graph
 from keras_bayesdrop.graph.read import Node
 from keras_bayesdrop.graph.sites import noise_of
 from keras_bayesdrop.graph.survey import Survey
-from keras_bayesdrop.moments.covariance import FEW
+from keras_bayesdrop.moments.case_segments import segments_of
+from keras_bayesdrop.moments.covariance import MAX_PAIRED_OUTPUTS
 from keras_bayesdrop.moments.entropy import mean_entropy
-from keras_bayesdrop.moments.moments import Moments
+from keras_bayesdrop.moments.outcome import MeanVariance
 from keras_bayesdrop.moments.propagate import propagate
 from keras_bayesdrop.moments.propagate import rules_of
 from keras_bayesdrop.moments.rules.activation import activate
-from keras_bayesdrop.moments.segments import segments_of
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.detection import Head
@@ -275,7 +275,9 @@ def covariance_rows(graph: Graph, nodes: Iterable[Node]) -> int:
         if noise_of(node.operation) is None:
             # Noise makes none that were not there before.
             (made, *_), taken = _widths(graph, node)
-            if made <= FEW and all(uses[value] == 1 for value in node.inputs):
+            if made <= MAX_PAIRED_OUTPUTS and all(
+                uses[value] == 1 for value in node.inputs
+            ):
                 # None with what it takes, which is not seen again.
                 taken = []
             largest = max(largest, made * max(made, *taken, 1))
@@ -304,7 +306,7 @@ def is_narrow(graph: Graph, nodes: Iterable[Node]) -> bool:
     )
 
 
-def read_output(head: Head, moments: Moments) -> tuple[Any, ...]:
+def read_output(head: Head, moments: MeanVariance) -> tuple[Any, ...]:
     """Returns mean, variance and mean entropy of an output."""
     if head.from_logits:
         function = (
