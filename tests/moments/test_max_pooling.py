@@ -63,12 +63,12 @@ def test_nearer_to_the_truth_than_behind_it(pool, layer, function):
     activated = _run(layer, x)
     mean, stddev = _largest(x, function)
 
-    def errors(found):
+    def errors(moments):
         return [
             np.sqrt(np.mean((np.reshape(each, -1) - truth) ** 2))
             for each, truth in (
-                (found.mean, mean),
-                (np.sqrt(found.variance), stddev),
+                (moments.mean, mean),
+                (np.sqrt(moments.variance), stddev),
             )
         ]
 
@@ -109,8 +109,8 @@ def test_compiled_is_the_same(monkeypatch):
     ],
 )
 def test_only_what_never_decreases_is_moved(layer, increasing):
-    found = _run(layer, _moments())
-    assert isinstance(found, Activated) == increasing
+    moments = _run(layer, _moments())
+    assert isinstance(moments, Activated) == increasing
 
 
 @pytest.mark.parametrize(
