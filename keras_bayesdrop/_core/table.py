@@ -3,6 +3,7 @@
 
 import html
 import re
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -58,7 +59,7 @@ class Report:
     declared with `repr=False`.
     """
 
-    def _blocks(self) -> Sequence[str | Table]:
+    def _blocks(self) -> Iterable[str | Table]:
         """Returns sentences and tables, in their order."""
         raise NotImplementedError
 

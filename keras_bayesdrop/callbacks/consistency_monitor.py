@@ -16,7 +16,7 @@ from keras_bayesdrop.diagnostics import consistency
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.theory.consistency import Consistency
-from keras_bayesdrop.theory.consistency_record import ConsistencyRecord
+from keras_bayesdrop.theory.consistency import ConsistencyRecord
 
 
 class ConsistencyMonitor(LayerLogger):

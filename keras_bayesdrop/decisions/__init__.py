@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to do where a model is unsure: ask a person, a model, or for labels."""
+"""Decisions under uncertainty: deferral, cascades, active learning, bandits.
 
-from keras_bayesdrop.decisions.acquire import acquire as acquire
-from keras_bayesdrop.decisions.acquisition import Acquisition as Acquisition
-from keras_bayesdrop.decisions.cascade import Cascade as Cascade
-from keras_bayesdrop.decisions.cascade_result import (
-    CascadeResult as CascadeResult,
-)
-from keras_bayesdrop.decisions.deferral import Deferral as Deferral
-from keras_bayesdrop.decisions.posterior_function import (
+`Deferral` is the result of `Predictive.defer`, `Cascade` asks a slow model for
+unsure rows, `acquire` chooses the rows to label, and `ThompsonSampler` samples
+a function per episode. Users touch the names exported here; `Predictive.defer`
+imports `_deferral` when it is called. The room imports `prediction`, `views`,
+`engines`, `plan`, `metrics` and `predictive`, and rooms below these.
+"""
+
+from keras_bayesdrop.decisions._acquire import Acquisition as Acquisition
+from keras_bayesdrop.decisions._acquire import acquire as acquire
+from keras_bayesdrop.decisions._cascade import Cascade as Cascade
+from keras_bayesdrop.decisions._cascade import CascadeResult as CascadeResult
+from keras_bayesdrop.decisions._deferral import Deferral as Deferral
+from keras_bayesdrop.decisions._thompson import (
     PosteriorFunction as PosteriorFunction,
 )
-from keras_bayesdrop.decisions.thompson_sampler import (
+from keras_bayesdrop.decisions._thompson import (
     ThompsonSampler as ThompsonSampler,
 )

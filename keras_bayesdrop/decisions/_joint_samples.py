@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples in which the rows belong together."""
+"""Extracts samples that are one function for all rows of a prediction."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def class_samples(predictive: Predictive, method: str) -> Float64Array:
 
     Args:
         predictive: Classification or binary, with one label per row.
-        method: What they are needed for, for the message.
+        method: Acquisition method, for the error message.
     """
     samples = _joint(predictive, method)
     binary = predictive.task == "binary"
@@ -35,7 +35,7 @@ def class_samples(predictive: Predictive, method: str) -> Float64Array:
 def output_samples(predictive: Predictive, method: str) -> Float64Array:
     """Returns centred outputs `[T, rows, outputs]` of a regression.
 
-    They are scaled so that the sum of squares over `T` is the variance.
+    Scaled so that the sum of squares over `T` is the variance.
     """
     samples = _joint(predictive, method)
     samples = samples.reshape(*samples.shape[:2], -1)
@@ -44,11 +44,11 @@ def output_samples(predictive: Predictive, method: str) -> Float64Array:
 
 
 def noise_precision(predictive: Predictive, method: str) -> float:
-    """Returns `tau`, without which information has no unit."""
+    """Returns `tau`, or raises if the prediction has none."""
     if predictive.noise_precision is None:
         raise BayesdropError(
-            f"method={method!r} compares what is not known with the noise of "
-            "an observation. Expected a prediction with its precision. "
+            f"method={method!r} compares the uncertainty with the noise of an "
+            "observation. Expected a prediction with a noise precision. "
             "Received: noise_precision=None. Use "
             "head=Regression(noise_precision=tau)."
         )
@@ -56,15 +56,15 @@ def noise_precision(predictive: Predictive, method: str) -> float:
 
 
 def check_same_functions(pool: Predictive, targets: Predictive) -> None:
-    """Raises unless sample `t` is the same function in both."""
+    """Raises unless sample `t` is the same function in both predictions."""
     for name in ("num_samples", "seed"):
-        wanted, given = (getattr(p.stats, name) for p in (pool, targets))
-        if wanted != given:
+        expected, received = (getattr(p.stats, name) for p in (pool, targets))
+        if expected != received:
             raise BayesdropError(
-                "The samples of `targets` are not those of the pool: they "
-                "must be the same functions. Expected the same `seed` and "
-                f"`num_samples` for both. Received: {name}={wanted} for the "
-                f"pool, {name}={given} for the targets"
+                "The samples of `targets` and of the pool are different "
+                "functions. Expected the same `seed` and `num_samples` for "
+                f"both. Received: {name}={expected} for the pool, "
+                f"{name}={received} for the targets"
             )
     same = pool.task == targets.task
     if not same or pool.mean.shape[1:] != targets.mean.shape[1:]:
@@ -79,14 +79,14 @@ def check_same_functions(pool: Predictive, targets: Predictive) -> None:
 def _joint(predictive: Predictive, method: str) -> Float64Array:
     if predictive.samples is None:
         raise MissingSamplesError(
-            f"method={method!r} needs the single samples. Expected a "
-            "prediction that kept them. Received: samples=None. Use "
+            f"method={method!r} needs the samples. Expected a prediction that "
+            "kept them. Received: samples=None. Use "
             "predict_with_uncertainty(..., return_samples=True)."
         )
     if predictive.stats.masks != "shared":
         raise BayesdropError(
-            f"method={method!r} needs to know which rows agree, so a sample "
-            "has to be one function for all rows. Expected a prediction with "
+            f"method={method!r} compares rows within a sample, so a sample "
+            "must be one function for all rows. Expected a prediction with "
             f"masks='shared'. Received: masks={predictive.stats.masks!r}"
         )
     return predictive.samples.astype(np.float64)

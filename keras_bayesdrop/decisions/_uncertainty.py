@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One number per row that says how unsure a prediction is."""
+"""Uncertainty and loss of a prediction, one number per row."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,9 @@ from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import binary_labels
+from keras_bayesdrop.predictive.labels import class_labels
+from keras_bayesdrop.predictive.labels import regression_targets
 
 QUANTITIES = (
     "expected_loss",
@@ -29,12 +32,12 @@ QUANTITIES = (
 def row_uncertainty(
     predictive: Predictive, by: str | npt.ArrayLike
 ) -> tuple[Float64Array, str]:
-    """Returns an uncertainty per row, and what it is called.
+    """Returns an uncertainty per row, and its name.
 
     Args:
         predictive: The prediction.
         by: `"auto"` (which is `"expected_loss"`), another of `QUANTITIES`, or
-            an array `[rows]`. A quantity that has several values per row is
+            an array `[rows]`. A quantity with several values per row is
             averaged over them.
     """
     if not isinstance(by, str):
@@ -47,13 +50,11 @@ def row_uncertainty(
 
 
 def expected_loss(predictive: Predictive) -> Array:
-    """Loss that the prediction expects of itself, per label or output.
+    """Returns the loss that a prediction expects, [rows, ...].
 
-        classification   1 - max{ mean[c] : c }     probability of an error
-        binary           min(mean, 1 - mean)        the same
-        regression       epistemic + aleatoric      mean of the squared error
-
-    Of shape `[rows, ...]`.
+    classification   1 - max{ mean[c] : c }     probability of an error
+    binary           min(mean, 1 - mean)        probability of an error
+    regression       epistemic + aleatoric      mean of the squared error
     """
     if predictive.task == "regression":
         return predictive.total
@@ -72,7 +73,7 @@ def mean_per_row(values: npt.NDArray[np.generic]) -> Float64Array:
 def check_row_values(
     values: npt.ArrayLike, name: str, rows: int
 ) -> Float64Array:
-    """Returns finite numbers `[rows]`, or raises."""
+    """Returns finite numbers `[rows]`, or raises an error."""
     array = as_numbers(name, values).astype(np.float64)
     if array.shape != (rows,):
         raise BayesdropError(
@@ -86,3 +87,19 @@ def check_row_values(
             f"Received: {bad} values that are NaN or infinite"
         )
     return array
+
+
+def row_losses(predictive: Predictive, y: npt.ArrayLike) -> Float64Array:
+    """Returns the loss of each row, against its labels.
+
+    Classification and binary: the share of wrong labels of the row. Regression:
+    the squared error, averaged over the outputs of the row. `expected_loss` is
+    the expectation of this loss.
+    """
+    mean = predictive.mean
+    if predictive.task == "regression":
+        return mean_per_row(np.square(mean - regression_targets(mean, y)))
+    if predictive.task == "binary":
+        return mean_per_row((mean >= 0.5) != binary_labels(mean, y))
+    wrong = np.argmax(mean, axis=-1) != class_labels(mean, y)
+    return mean_per_row(wrong)

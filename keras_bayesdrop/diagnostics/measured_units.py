@@ -21,7 +21,7 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import SelectionError
 from keras_bayesdrop.graph.read import Graph
 from keras_bayesdrop.graph.read import Node
-from keras_bayesdrop.graph.surgery.kernels import KERNEL_LAYERS
+from keras_bayesdrop.graph.surgery import KERNEL_LAYERS
 from keras_bayesdrop.graph.survey import survey
 from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan

@@ -14,7 +14,7 @@ from keras_bayesdrop._core.table import Report
 from keras_bayesdrop._core.table import Table
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.source import check_source
-from keras_bayesdrop.graph.surgery.kernels import layers_by_path
+from keras_bayesdrop.graph.surgery import layers_by_path
 from keras_bayesdrop.layers.sources import ScaleSource
 from keras_bayesdrop.priors import GroupScales
 from keras_bayesdrop.regularizers._structured import StructuredPenalty

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Covariances between all units of all values that are still needed.
+"""Covariances between the units of all values that later nodes need.
 
-Kept for vectors of units [rows, units]; by their variances alone as long as
-they are uncorrelated. With the mean derivative J of a rule,
+Covariances exist for vectors of units [rows, units]; uncorrelated units are
+stored by their variances alone. With the mean derivative J of a rule,
 
     Cov(y, z) = J Cov(x, z)    for any other value z,
     Cov(y, y) = J Cov(x, x) J'
 
-The second has the rule's own variance on its diagonal, unless the rule is
-linear. Both are exact for linear rules and for noise, whose draws do not
-depend on anything else; for activations they are exact to first order in the
-covariance for normal variables.
+Unless the rule is linear, its own variance replaces the diagonal of the second.
+Both equations are exact for linear rules and for noise, whose draws are
+independent of everything else. For activations of normal variables they are
+exact to first order in the covariance.
 """
 
 from collections.abc import Collection
@@ -18,33 +18,34 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from keras_bayesdrop.moments.moments import Block
-from keras_bayesdrop.moments.moments import Diagonal
-from keras_bayesdrop.moments.moments import Factor
-from keras_bayesdrop.moments.moments import Matrix
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import CovarianceBlock
+from keras_bayesdrop.moments.outcome import Diagonal
+from keras_bayesdrop.moments.outcome import Factor
+from keras_bayesdrop.moments.outcome import Matrix
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 
-# Outputs up to which products of all pairs of weights are made.
-FEW = 64
+# Largest number of outputs for which `Matrix.around` multiplies all pairs of
+# weights.
+MAX_PAIRED_OUTPUTS = 64
 
 
-class Joint:
+class Covariances:
     """Covariances [rows, units, units] by pairs of values."""
 
     def __init__(self) -> None:
-        self._blocks: dict[tuple[int, int], Block] = {}
+        self._blocks: dict[tuple[int, int], CovarianceBlock] = {}
 
     def get(self, one: int, other: int) -> tf.Tensor | None:
-        """Returns Cov(one, other), or `None` if it is zero or not known."""
+        """Returns Cov(one, other), or `None` if it is zero or unknown."""
         block = self._find(one, other)
         return None if block is None else _dense(block)
 
-    def put(self, one: int, other: int, block: Block) -> None:
+    def put(self, one: int, other: int, block: CovarianceBlock) -> None:
         """Sets Cov(one, other)."""
         self._blocks[one, other] = block
 
-    def _find(self, one: int, other: int) -> Block | None:
+    def _find(self, one: int, other: int) -> CovarianceBlock | None:
         if (one, other) in self._blocks:
             return self._blocks[one, other]
         if (other, one) in self._blocks:
@@ -52,7 +53,7 @@ class Joint:
         return None
 
     def keep(self, needed: Collection[int]) -> None:
-        """Forgets what is not needed any more."""
+        """Drops the covariances of all values but the needed ones."""
         self._blocks = {
             (one, other): block
             for (one, other), block in self._blocks.items()
@@ -61,23 +62,23 @@ class Joint:
 
     def follow(
         self, outcome: Outcome, inputs: Sequence[int], output: int
-    ) -> Moments:
+    ) -> MeanVariance:
         """Adds the output of a rule.
 
         Args:
-            outcome: What the rule returned.
-            inputs: Numbers of the values that it took.
-            output: Number of the value that it made.
+            outcome: Result of the rule.
+            inputs: Numbers of the input values.
+            output: Number of the output value.
 
         Returns:
-            The moments of the output, with what the covariances know better.
+            The moments of the output, corrected by the covariances.
         """
         moments = outcome.moments
         if moments.variance is None:
             return moments
         if moments.mean.shape.rank != 2:
             return moments
-        # Without derivatives, nothing is known about the other values.
+        # Without derivatives, covariances with other values are unknown.
         pairs = list(zip(outcome.jacobians, inputs, strict=False))
         others = {n for pair in self._blocks for n in pair}
         for other in others:
@@ -88,7 +89,7 @@ class Joint:
             ]
             if terms:
                 self._blocks[output, other] = _sum(terms)
-        covariance: Block | None
+        covariance: CovarianceBlock | None
         if outcome.joint is not None:
             before = self.get(inputs[0], inputs[0])
             if before is None:
@@ -98,17 +99,17 @@ class Joint:
         elif (covariance := self._own(pairs, output)) is None:
             covariance = Diagonal(moments.variance)
         elif outcome.linear:
-            moments = Moments(moments.mean, _variance(covariance))
+            moments = MeanVariance(moments.mean, _variance(covariance))
         else:
             covariance = _with_variance(covariance, moments.variance)
         self._blocks[output, output] = covariance
-        # Not read off the covariances where it is known without them: what
-        # nobody takes of a graph is not computed.
-        return Moments(moments.mean, tf.maximum(moments.spread(), 0.0))
+        # The variance is not read off the covariances where the rule knows it:
+        # TensorFlow then skips covariances that nobody uses.
+        return MeanVariance(moments.mean, tf.maximum(moments.spread(), 0.0))
 
     def _own(
         self, pairs: Sequence[tuple[Matrix | Factor, int]], output: int
-    ) -> Block | None:
+    ) -> CovarianceBlock | None:
         """Returns J Cov(x, x) J', or `None` if it is zero."""
         if len(pairs) == 1:
             jacobian, value = pairs[0]
@@ -116,7 +117,7 @@ class Joint:
             if (
                 isinstance(jacobian, Matrix)
                 and isinstance(block, Diagonal)
-                and jacobian.values.shape[1] <= FEW
+                and jacobian.values.shape[1] <= MAX_PAIRED_OUTPUTS
             ):
                 return jacobian.around(block)
         own = [
@@ -127,29 +128,31 @@ class Joint:
         return _sum(own) if own else None
 
 
-def _dense(block: Block) -> tf.Tensor:
+def _dense(block: CovarianceBlock) -> tf.Tensor:
     return block.dense() if isinstance(block, Diagonal) else block
 
 
-def _transposed(block: Block) -> Block:
+def _transposed(block: CovarianceBlock) -> CovarianceBlock:
     if isinstance(block, Diagonal):
         return block
     return tf.linalg.matrix_transpose(block)
 
 
-def _sum(blocks: Sequence[Block]) -> Block:
+def _sum(blocks: Sequence[CovarianceBlock]) -> CovarianceBlock:
     if len(blocks) == 1:
         return blocks[0]
     return tf.add_n([_dense(block) for block in blocks])
 
 
-def _variance(block: Block) -> tf.Tensor:
+def _variance(block: CovarianceBlock) -> tf.Tensor:
     if isinstance(block, Diagonal):
         return block.values
     return tf.linalg.diag_part(block)
 
 
-def _with_variance(block: Block, variance: tf.Tensor) -> Block:
+def _with_variance(
+    block: CovarianceBlock, variance: tf.Tensor
+) -> CovarianceBlock:
     if isinstance(block, Diagonal):
         return Diagonal(variance)
     return tf.linalg.set_diag(block, variance)

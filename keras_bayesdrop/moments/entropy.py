@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mean entropy of probabilities that are random themselves."""
+"""Mean entropy of random probabilities, from their moments."""
 
 import tensorflow as tf
 
-# Below this variance, relative to the largest there can be, nothing is lost.
-_LEAST = 1e-12
+# Smallest variance, as a share of `mean * (1 - mean)`. In float64 smaller ones
+# do not change the entropy.
+_MIN_VARIANCE = 1e-12
 
 
 def mean_entropy(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
     """Returns E sum{ -p[k] log p[k] : k }, in nats.
 
-    Each probability is taken as of a Beta distribution of the same mean and
-    variance, for which with the digamma function `psi`
+    Each probability is modelled by a Beta distribution of the same mean and
+    variance. With the digamma function `psi`
 
         E -p log p = m (psi(n + 1) - psi(n m + 1)),  n = m (1 - m) / Var p - 1
 
-    Without variance that is the entropy of the means; it is zero where one
-    class takes all.
+    Without variance that is the entropy of the means. It is zero where each
+    probability is 0 or 1.
 
     Args:
         mean: Tensor [..., classes].
@@ -25,13 +26,14 @@ def mean_entropy(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
     Returns:
         Tensor [...].
     """
-    # In float64: what is of interest is often a small difference from the
+    # In float64, since mutual information is often a small difference from the
     # entropy of the means.
     m, v = tf.cast(mean, tf.float64), tf.cast(variance, tf.float64)
     m = tf.clip_by_value(m, 0.0, 1.0)
     most = m * (1.0 - m)
     n = tf.maximum(
-        tf.math.divide_no_nan(most, tf.maximum(v, _LEAST * most)) - 1.0, 0.0
+        tf.math.divide_no_nan(most, tf.maximum(v, _MIN_VARIANCE * most)) - 1.0,
+        0.0,
     )
     parts = m * (tf.math.digamma(n + 1.0) - tf.math.digamma(n * m + 1.0))
     return tf.cast(tf.reduce_sum(parts, axis=-1), mean.dtype)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work on every entry alone, as one loop over memory where it is large.
+"""Fuses elementwise operations on large tensors into one loop, by XLA.
 
-TensorFlow runs through memory once for each operation, and a rule for an
-activation has some twenty. XLA makes one loop of them, but compiles it anew for
-every shape: worth it for feature maps, and not for small ones.
+TensorFlow runs through memory once for each operation, and the rule of an
+activation has about twenty. XLA fuses them into one loop but compiles it for
+every shape, which pays off for large feature maps only.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
-# Entries from which on a loop is compiled. With 9 million the rules for relu
-# and for max pooling take half the time so, on two cores.
+# Smallest number of entries that is compiled. With 9 million entries, compiling
+# halves the time of the rules for relu and max pooling, on two cores.
 _LARGE = 2_000_000
 
 
@@ -23,12 +23,13 @@ def fused(
     """Calls functions one after the other.
 
     Args:
-        steps: Functions of operations on entries alone, or near to that. Each
-            maps what the one before returned to several tensors of one shape.
-        *tensors: Arguments of the first, feature maps or vectors of units.
+        steps: Functions of elementwise operations, or nearly so. Each maps the
+            results of the one before to several tensors of one shape.
+        *tensors: Arguments of the first function: feature maps or vectors of
+            units.
 
     Returns:
-        What the last returns.
+        Results of the last function.
     """
 
     def plain(*tensors: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -37,13 +38,13 @@ def fused(
         return tensors
 
     def compile_step(index: int, *tensors: tf.Tensor) -> tf.Tensor:
-        # XLA makes a loop for each output, and of what they share loops of
-        # their own, through memory. So there is one output.
+        # With several outputs XLA writes a loop for each, and further loops for
+        # what they share. Stacking leaves one output and one loop.
         return tf.stack(steps[index](*tensors))
 
     def compiled(*tensors: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        # Compiled one by one: together they would run again for every place
-        # of the next that takes them.
+        # Compiled one by one: compiled together, a step would run again for
+        # each use of its result in the next step.
         run = tf.function(compile_step, autograph=False, jit_compile=True)
         for index in range(len(steps)):
             tensors = tuple(tf.unstack(run(index, *tensors)))
@@ -51,9 +52,10 @@ def fused(
 
     if tensors[0].shape.rank < 3:
         return plain(*tensors)
-    made = tf.cond(
-        tf.size(tensors[0]) >= _LARGE,
-        lambda: compiled(*tensors),
-        lambda: plain(*tensors),
+    return tuple(
+        tf.cond(
+            tf.size(tensors[0]) >= _LARGE,
+            lambda: compiled(*tensors),
+            lambda: plain(*tensors),
+        )
     )
-    return tuple(made)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moments of what noise does to a unit.
+"""Propagates moments through noise on units.
 
-Noise of every family is affine in the unit that it perturbs, y = A x + B, with
-a pair (A, B) that depends on the random word alone:
+Noise of every family is affine in the unit that it perturbs, y = A x + B. The
+pair (A, B) depends on the random word alone:
 
     E y   = E A * E x + E B
     Var y = Var A * (Var x + E x^2) + (E A)^2 Var x + 2 Cov(A, B) E x + Var B
@@ -19,9 +19,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop.errors import PlanError
-from keras_bayesdrop.moments.moments import Factor
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import Factor
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 from keras_bayesdrop.noise import AdditiveGaussian
 from keras_bayesdrop.noise import Alpha
 from keras_bayesdrop.noise import Bernoulli
@@ -30,14 +30,14 @@ from keras_bayesdrop.noise import LearnedGaussian
 from keras_bayesdrop.noise import Multiplicative
 from keras_bayesdrop.noise import Noise
 
-# Words at which a noise without a closed form is looked at: midpoints of equal
-# parts of all words.
-_PARTS = 4096
+# Number of words, evenly spaced, at which noise without a closed form is
+# evaluated.
+_NUM_WORDS = 4096
 
 
 @dataclasses.dataclass(frozen=True)
-class Affine:
-    """Moments of the factor and the summand of a noise.
+class AffineMoments:
+    """Moments of the factor A and the summand B of a noise.
 
     Attributes:
         factor: E A.
@@ -59,9 +59,9 @@ class TwoPoints:
     """A noise whose factor and summand are one of two pairs.
 
     Attributes:
-        rate: Probability of the second pair.
-        kept: Factor and summand else.
-        dropped: Factor and summand with probability `rate`.
+        rate: Probability of the pair `dropped`.
+        kept: Factor and summand of a unit that is kept.
+        dropped: Factor and summand of a unit that is dropped.
     """
 
     rate: Any
@@ -70,19 +70,19 @@ class TwoPoints:
 
 
 def has_two_points(noise: Noise) -> bool:
-    """Whether a noise does one of two things to a unit."""
+    """Returns True if factor and summand of a noise are one of two pairs."""
     return isinstance(noise, (Bernoulli, LearnedBernoulli, Alpha))
 
 
 def two_points_of(noise: Noise) -> TwoPoints:
-    """Returns the two things that a noise does, in float64."""
+    """Returns the two pairs of factor and summand, in float64."""
     if isinstance(noise, Bernoulli):
         return TwoPoints(noise.rate, (1.0 / noise.normalizer, 0.0), (0.0, 0.0))
     if isinstance(noise, LearnedBernoulli):
         _, scale = noise.op_settings()
         return TwoPoints(1.0 - 1.0 / scale, (scale, 0.0), (0.0, 0.0))
     assert isinstance(noise, Alpha)
-    # Dropped by the first word of all, kept by the last.
+    # The smallest word drops the unit, the largest keeps it.
     words = tf.constant([0, 2**32 - 1], tf.uint32)
     summand = noise.apply(tf.zeros([2], tf.float64), words)
     factor = noise.apply(tf.ones([2], tf.float64), words) - summand
@@ -91,43 +91,45 @@ def two_points_of(noise: Noise) -> TwoPoints:
     )
 
 
-def affine_of(noise: Noise, dtype: Any) -> Affine:
-    """Returns the moments of a noise, in closed form where there is one."""
+def affine_moments(noise: Noise, dtype: Any) -> AffineMoments:
+    """Returns the moments of A and B, in closed form where there is one."""
     if isinstance(noise, Multiplicative):
         return _multiplicative(noise)
     if isinstance(noise, LearnedBernoulli):
         threshold, scale = noise.op_settings()
         del threshold
-        return Affine(1.0, tf.cast(scale - 1.0, dtype))
+        return AffineMoments(1.0, tf.cast(scale - 1.0, dtype))
     if isinstance(noise, LearnedGaussian):
-        return Affine(1.0, tf.cast(tf.square(noise.stddev()), dtype))
+        return AffineMoments(1.0, tf.cast(tf.square(noise.stddev()), dtype))
     if isinstance(noise, AdditiveGaussian):
-        return Affine(summand_variance=noise.stddev**2)
+        return AffineMoments(summand_variance=noise.stddev**2)
     if isinstance(noise, Alpha):
-        # Dropped by the first word of all, kept by the last.
+        # The smallest word drops the unit, the largest keeps it.
         return _by_words(
             noise, dtype, [0, 2**32 - 1], [noise.rate, 1 - noise.rate]
         )
-    parts = (np.arange(_PARTS) + 0.5) * (2.0**32 / _PARTS)
-    return _by_words(noise, dtype, parts, np.full(_PARTS, 1 / _PARTS))
+    words = (np.arange(_NUM_WORDS) + 0.5) * (2.0**32 / _NUM_WORDS)
+    return _by_words(noise, dtype, words, np.full(_NUM_WORDS, 1 / _NUM_WORDS))
 
 
-def _multiplicative(noise: Multiplicative) -> Affine:
-    """Returns the moments of a factor, or raises if it has none."""
+def _multiplicative(noise: Multiplicative) -> AffineMoments:
+    """Returns the moments of a factor, if they are finite."""
     scale = 1.0 / noise.normalizer
     mean, variance = noise.mean * scale, noise.variance * scale**2
     if not (math.isfinite(mean) and math.isfinite(variance)):
         raise PlanError(
-            f"The noise {noise!r} has no variance, so moments cannot be taken "
-            "through it. Expected noise of finite variance, or "
+            f"Moments cannot be propagated through the noise {noise!r}: it "
+            "has no finite variance. Expected noise of finite variance, or "
             f"method='sampling'. Received: mean={noise.mean:g}, "
             f"variance={noise.variance:g}"
         )
-    return Affine(mean, variance)
+    return AffineMoments(mean, variance)
 
 
-def _by_words(noise: Noise, dtype: Any, words: Any, shares: Any) -> Affine:
-    """Returns the moments over some words, each for a share of all."""
+def _by_words(
+    noise: Noise, dtype: Any, words: Any, shares: Any
+) -> AffineMoments:
+    """Returns the moments over words of unequal shares."""
     words = tf.constant(np.asarray(words, np.float64).astype(np.uint32))
     shares = tf.constant(np.asarray(shares, np.float64))
     summand = noise.apply(tf.zeros_like(shares), words)
@@ -137,7 +139,7 @@ def _by_words(noise: Noise, dtype: Any, words: Any, shares: Any) -> Affine:
         return tf.reduce_sum(shares * values)
 
     a, b = factor - mean(factor), summand - mean(summand)
-    return Affine(
+    return AffineMoments(
         *(
             tf.cast(mean(each), dtype)
             for each in (factor, a * a, summand, b * b, a * b)
@@ -145,42 +147,42 @@ def _by_words(noise: Noise, dtype: Any, words: Any, shares: Any) -> Affine:
     )
 
 
-def perturb(noise: Noise, noise_shape: Any, x: Moments) -> Outcome:
-    """Takes moments through a noise site.
+def perturb(noise: Noise, noise_shape: Any, x: MeanVariance) -> Outcome:
+    """Propagates moments through a noise site.
 
     Args:
         noise: The distribution.
-        noise_shape: Its shape with the batch axis, `None` for that of `x`.
-        x: What it perturbs.
+        noise_shape: Shape of the draws with the batch axis, `None` for the
+            shape of `x`.
+        x: Moments of the value that the noise perturbs.
     """
-    a = affine_of(noise, x.mean.dtype)
+    a = affine_moments(noise, x.mean.dtype)
     mean = x.mean
     terms = [(a.factor_variance, tf.square(mean)), (2.0 * a.covariance, mean)]
     if x.variance is not None:
         terms.append((a.factor_variance + a.factor**2, x.variance))
-    made = Moments(
+    moments = MeanVariance(
         _sum([(a.factor, mean)], a.summand), _sum(terms, a.summand_variance)
     )
     factor = Factor(a.factor * tf.ones_like(mean[:1]))
     if not one_for_all(noise_shape, mean.shape):
-        return Outcome(made, (factor,))
+        return Outcome(moments, (factor,))
 
-    def joint(before: tf.Tensor) -> tuple[Moments, tf.Tensor]:
-        """One draw for all units of a row, so that all vary together."""
+    def joint(before: tf.Tensor) -> tuple[MeanVariance, tf.Tensor]:
         outer = mean[:, :, tf.newaxis] * mean[:, tf.newaxis, :]
         both = mean[:, :, tf.newaxis] + mean[:, tf.newaxis, :]
-        return made, (
+        return moments, (
             (a.factor_variance + a.factor**2) * before
             + a.factor_variance * outer
             + a.covariance * both
             + a.summand_variance
         )
 
-    return Outcome(made, (factor,), joint, common=True)
+    return Outcome(moments, (factor,), joint, common=True)
 
 
 def one_for_all(noise_shape: Any, shape: Any) -> bool:
-    """Whether all units of a row [rows, units] have one draw."""
+    """Returns True if all units of a row [rows, units] share one draw."""
     return (
         len(shape) == 2
         and noise_shape is not None
@@ -190,7 +192,7 @@ def one_for_all(noise_shape: Any, shape: Any) -> bool:
 
 
 def _sum(terms: Sequence[tuple[Any, tf.Tensor]], constant: Any) -> tf.Tensor:
-    """Returns a weighted sum, without what is known to change nothing."""
+    """Returns a weighted sum, skipping factors of 1 and terms of 0."""
 
     def is_number(value: Any, number: float) -> bool:
         return isinstance(value, (int, float)) and value == number

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The normal distribution: density, distribution function, quadrature."""
+"""Density, tail probabilities and quadrature of the normal distribution."""
 
 import functools
 import math
@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-# Nodes of Gauss-Hermite quadrature. Measured over |mean| <= 8 and standard
-# deviations up to 6, `tests/moments/test_activations.py` holds the errors.
+# Nodes of Gauss-Hermite quadrature. `tests/moments/test_activations.py` holds
+# the errors for |mean| <= 8 and standard deviations up to 6.
 NODES = 16
 # The scale of x, and the coefficients of t, t^2, ...
 _ZELEN_SEVERO = (
@@ -37,9 +37,9 @@ def tail_and_excess(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns q = Phi(-x) and r = phi(x) - x q, for `x` not negative.
 
     The excess `r` is the mean of max(z - x, 0) for a standard normal z. In
-    float32 `q` is the density times a polynomial in 1 / (1 + c x), good to
-    1e-7 (Abramowitz and Stegun, 26.2.17): one exponential for both, which is
-    most of what rules for activations cost.
+    float32 `q` is the density times a polynomial in 1 / (1 + c x), with an
+    error of 1e-7 (Abramowitz and Stegun, 26.2.17). Both then need one
+    exponential, which is the largest cost of an activation's rule.
     """
     height = density(x)
     if x.dtype == tf.float32:
@@ -60,13 +60,13 @@ def expectation(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Integrates a function against normal distributions, unit by unit.
 
-    Gauss-Hermite quadrature with a fixed number of nodes. The mean derivative
-    is that of the mean by the mean, by Stein's identity
+    Uses Gauss-Hermite quadrature with a fixed number of nodes, and Stein's
+    identity for the mean derivative
 
         E f'(x) = Cov(x, f(x)) / Var(x)
 
     Args:
-        function: Acts on every entry alone.
+        function: An elementwise function.
         mean: Tensor of any shape.
         stddev: Tensor like `mean`, not negative.
 
@@ -85,13 +85,13 @@ def expectation(
     for value, node, weight in zip(values, nodes, weights, strict=True):
         second += weight * tf.square(value - first)
         covariance += (weight * node) * value
-    # Without spread the quotient is 0 / 0; a tiny one gives the derivative.
+    # Without spread the quotient is 0 / 0: take a difference quotient instead.
     step = tf.maximum(stddev, 1e-3)
-    still = function(mean + step) - function(mean - step)
+    difference = function(mean + step) - function(mean - step)
     gain = tf.where(
         stddev > 1e-3,
         tf.math.divide_no_nan(covariance, stddev),
-        still / (2 * step),
+        difference / (2 * step),
     )
     return first, second, gain
 

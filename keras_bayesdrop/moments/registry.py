@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rule takes moments through which layer."""
+"""Maps classes of layers to the rules that propagate moments."""
 
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import PlanError
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 
-Rule = Callable[[Any, Sequence[Moments]], Moments | Outcome]
+Rule = Callable[[Any, Sequence[MeanVariance]], MeanVariance | Outcome]
 
 _R = TypeVar("_R", bound=Rule)
 
@@ -22,12 +22,12 @@ def register_rule(*layer_types: type) -> Callable[[_R], _R]:
     """Makes a function the rule of some classes of layers.
 
     A rule takes the layer and the moments of its inputs, which may be certain,
-    and returns those of its output. It sees every unit as independent of the
-    others; return an `Outcome` to say more.
+    and returns the moments of its output. It may treat units as independent;
+    a rule that knows derivatives or covariances returns an `Outcome`.
 
     Args:
-        *layer_types: Classes of layers. Subclasses have the rule too, unless
-            they write their own `call`.
+        *layer_types: Classes of layers. Subclasses inherit the rule, unless
+            they define their own `call`.
 
     Returns:
         A decorator that returns its function.
@@ -38,7 +38,7 @@ def register_rule(*layer_types: type) -> Callable[[_R], _R]:
     def square(layer, inputs):
         (x,) = inputs
         mean, variance = x.mean, x.spread()
-        return keras_bayesdrop.moments.Moments(
+        return keras_bayesdrop.moments.MeanVariance(
             mean**2 + variance, 2 * variance**2 + 4 * mean**2 * variance
         )
     ```
@@ -58,7 +58,8 @@ def register_rule(*layer_types: type) -> Callable[[_R], _R]:
 def rule_of(layer: Any) -> Rule | None:
     """Returns the rule of a layer, or `None`.
 
-    That of its class, or of the nearest one that it inherits `call` from.
+    It is the rule of the layer's class, or of the class that the layer
+    inherits `call` from.
     """
     for cls in type(layer).__mro__:
         if cls in _rules:
@@ -68,21 +69,21 @@ def rule_of(layer: Any) -> Rule | None:
     return None
 
 
-def no_rule(layer: Any, path: str) -> PlanError:
+def no_rule_error(layer: Any, path: str) -> PlanError:
     """Returns the error for a layer that has no rule."""
     known = ", ".join(sorted({cls.__name__ for cls in _rules}))
     return PlanError(
         f"Layer `{path}` ({type(layer).__name__}) has no rule for moments, "
-        f"and noise reaches it. Expected one of {known}; a rule made by "
+        f"and noise reaches it. Expected one of {known}; a rule registered by "
         "`keras_bayesdrop.moments.register_rule`; or fallback='sampling'. "
         f"Received: {type(layer).__name__}"
     )
 
 
-def masked(layer: Any, path: str) -> PlanError:
-    """Returns the error for a layer that leaves out noisy entries."""
+def masked_error(layer: Any, path: str) -> PlanError:
+    """Returns the error for a layer that masks noisy entries."""
     return PlanError(
-        f"Layer `{path}` ({type(layer).__name__}) leaves out entries by a "
-        "mask, and moments know none. Expected inputs without a mask, or "
+        f"Layer `{path}` ({type(layer).__name__}) skips masked entries, which "
+        "moments do not support. Expected inputs without a mask, or "
         "fallback='sampling'. Received: a masked input"
     )

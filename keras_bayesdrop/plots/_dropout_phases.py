@@ -8,8 +8,8 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import SelectionError
 from keras_bayesdrop.plots import _phase_panels
 from keras_bayesdrop.plots import _style
-from keras_bayesdrop.theory.consistency_record import ConsistencyRecord
-from keras_bayesdrop.theory.consistency_record import LayerRecord
+from keras_bayesdrop.theory.consistency import ConsistencyRecord
+from keras_bayesdrop.theory.consistency import LayerRecord
 
 _SIZE = (10.4, 16.0)  # inches
 _LEGEND_COLUMNS = 4

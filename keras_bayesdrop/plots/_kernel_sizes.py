@@ -15,9 +15,9 @@ from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.errors import SelectionError
-from keras_bayesdrop.graph.surgery.kernels import Kernel
-from keras_bayesdrop.graph.surgery.kernels import as_array
-from keras_bayesdrop.graph.surgery.kernels import find_kernels
+from keras_bayesdrop.graph.surgery import Kernel
+from keras_bayesdrop.graph.surgery import as_array
+from keras_bayesdrop.graph.surgery import find_kernels
 from keras_bayesdrop.sparsity import SparseSource
 
 # Paths of layers, and the sizes of their weights.

@@ -8,8 +8,8 @@ import numpy as np
 
 from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop.plots import _style
-from keras_bayesdrop.theory.consistency_record import ConsistencyRecord
-from keras_bayesdrop.theory.consistency_record import LayerRecord
+from keras_bayesdrop.theory.consistency import ConsistencyRecord
+from keras_bayesdrop.theory.consistency import LayerRecord
 
 # Odd, so that errors around zero share a bar.
 _BINS = 41

@@ -44,7 +44,7 @@ from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.predictive.stats import Stats
 
 if TYPE_CHECKING:
-    from keras_bayesdrop.decisions.deferral import Deferral
+    from keras_bayesdrop.decisions._deferral import Deferral
 
 # The fields that hold whole numbers.
 _COUNTS = ("vote_counts", "num_samples_used")
@@ -285,7 +285,7 @@ class Predictive(Derived):
             - Chow, 1970: On optimum recognition error and reject tradeoff.
               IEEE Transactions on Information Theory 16.
         """
-        from keras_bayesdrop.decisions.deferral import defer
+        from keras_bayesdrop.decisions._deferral import defer
 
         return defer(self, budget, threshold, by, y, loss)
 

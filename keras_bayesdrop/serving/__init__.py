@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions with uncertainty outside of Python: SavedModels."""
+"""Exports predictions with uncertainty as SavedModels, to run without Python.
 
-from keras_bayesdrop.serving.export import (
+`_export` checks the request and writes the folder, `_signature` names inputs
+and outputs, `_program` traces the prediction, and `quantities` computes what
+the signature returns. Users touch the name exported here. The room imports
+`prediction`, `engines`, `plan`, `graph` and `views`, and rooms below these.
+"""
+
+from keras_bayesdrop.serving._export import (
     export_uncertainty as export_uncertainty,
 )

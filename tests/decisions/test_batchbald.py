@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from keras_bayesdrop.decisions import _batchbald
+from keras_bayesdrop.decisions import _information
 from keras_bayesdrop.decisions import acquire
 from keras_bayesdrop.predictive import Regression
 from tests.decisions import cases
@@ -112,13 +112,13 @@ def test_drawn_configurations_have_no_bias():
     estimates = []
     for seed in range(500):
         generator = np.random.default_rng(seed)
-        known = _batchbald._none(3)
+        known = _information._none(3)
         # Two labels are enumerated; four are more than three, so that the
         # second row makes draws of the first, and the third adds to them.
         for chosen in ([0], [0, 1], [0, 1, 2]):
-            known = _batchbald.extend(p, known, chosen, 3, generator)
+            known = _information.extend(p, known, chosen, 3, generator)
         assert list(known.drawn_from) == [0, 1, 2]
-        estimates.append(_batchbald.joint_entropies(p, known)[3:])
+        estimates.append(_information.joint_entropies(p, known)[3:])
     noise = scipy.special.entr(p).sum(axis=2).mean(axis=0)
     truth = [
         joint_information(p, [0, 1, 2, i]) + noise[[0, 1, 2, i]].sum()

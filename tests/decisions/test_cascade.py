@@ -203,7 +203,9 @@ def test_bad_arguments(x):
             Cascade(model, model, **arguments)
     with pytest.raises(BayesdropError, match=r"`slow`.*callable.*slow=3"):
         Cascade(model, 3, budget=1)
-    with pytest.raises(BayesdropError, match=r"how sure.*ndarray, by='auto'"):
+    with pytest.raises(
+        BayesdropError, match=r"has no uncertainty.*ndarray, by='auto'"
+    ):
         Cascade(model, model, budget=1).predict(x)
     with pytest.raises(BayesdropError, match=r"`by`.*\(12,\).*\(12, 4\)"):
         Cascade(model, model, budget=1, by=model).predict(x)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_bayesdrop.decisions import _epig
+from keras_bayesdrop.decisions import _information
 from keras_bayesdrop.decisions import acquire
 from keras_bayesdrop.predictive import Regression
 from tests.decisions import cases
@@ -26,7 +26,7 @@ def information_of_a_pair(p, q):
 @pytest.mark.parametrize("task", ["classification", "binary"])
 @pytest.mark.parametrize("block", [2**22, 20])
 def test_against_all_pairs(task, block, monkeypatch):
-    monkeypatch.setattr(_epig, "_BLOCK", block)
+    monkeypatch.setattr(_information, "_BLOCK", block)
     if task == "binary":
         p = np.random.default_rng(0).uniform(size=(6, 12))
         both = np.stack([1 - p, p], axis=2)
@@ -50,7 +50,7 @@ def test_against_all_pairs(task, block, monkeypatch):
 
 @pytest.mark.parametrize("block", [2**22, 10])
 def test_regression_against_determinants(block, monkeypatch):
-    monkeypatch.setattr(_epig, "_BLOCK", block)
+    monkeypatch.setattr(_information, "_BLOCK", block)
     rng = np.random.default_rng(0)
     samples = rng.normal(size=(9, 11, 2)).cumsum(axis=1)
     everything = cases.predictive(Regression(noise_precision=2.0), samples)

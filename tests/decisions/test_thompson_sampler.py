@@ -151,5 +151,5 @@ def test_bad_input(x):
         function(x[:, :3])
     with pytest.raises(BayesdropError, match="batch_size=0"):
         function(x, batch_size=0)
-    with pytest.raises(BayesdropError, match="takes rows"):
+    with pytest.raises(BayesdropError, match="does not take a stream"):
         function(tf.data.Dataset.from_tensor_slices(x).batch(2))

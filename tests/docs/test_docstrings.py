@@ -23,7 +23,6 @@ import tensorflow as tf
 import keras_bayesdrop
 from keras_bayesdrop import layers
 from tests.docs.pages import blocks_in
-from tests.helpers import flat
 from tests.update_golden import public_names
 
 ROOT = pathlib.Path(keras_bayesdrop.__file__).parent
@@ -121,7 +120,7 @@ def _predicted(scene, **kwargs):
     half = ROWS // 2
     first, second = (
         keras_bayesdrop.predict_with_uncertainty(
-            scene["model"], x, verbose=0, **flat(**kwargs)
+            scene["model"], x, verbose=0, **kwargs
         )
         for x in (scene["x"][:half], scene["x"][half:])
     )
@@ -420,7 +419,7 @@ RESULTS = {
 # What someone who adds a layer, a rule, a noise or a prior builds upon, and
 # noise that layers make for themselves.
 PARTS = {
-    "moments": {"Factor", "Matrix", "Moments"},
+    "moments": {"Factor", "Matrix", "MeanVariance"},
     "noise": {
         "AdditiveGaussian",
         "Alpha",
@@ -434,9 +433,9 @@ PARTS = {
         "WeightNoise",
         "WeightNoiseSource",
     },
-    "losses": {"Likelihood"},
-    "priors": {"ScalePrior", "WeightPrior"},
+    "priors": {"ScalePrior"},
     "sparsity": {"PlainInside", "SparseSource"},
+    "weight_priors": {"WeightPrior"},
 }
 
 

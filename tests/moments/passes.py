@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes moments through a model, outside of any prediction."""
+"""Propagates moments through a model, without a prediction."""
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ from keras_bayesdrop.moments.propagate import Pass
 
 
 def pass_of(model, full, done=(), chosen=None):
-    """A pass with all noise sites on, or with those that are chosen."""
+    """Returns a pass with all noise sites on, or with the chosen ones."""
     surveyed = survey(model)
     if chosen is None:
         chosen = {site.path for site in surveyed.sites}
@@ -16,7 +16,7 @@ def pass_of(model, full, done=(), chosen=None):
 
 
 def moments_of(model, x, full, chosen=None):
-    """Mean, variance and, if full, covariance of the only output.
+    """Returns mean, variance and, if full, covariance of the only output.
 
     Args:
         model: The model.
@@ -27,7 +27,7 @@ def moments_of(model, x, full, chosen=None):
     run = pass_of(model, full, chosen=chosen)
     inputs = x if isinstance(x, list) else [x]
     known = dict(zip(run.graph.inputs, map(tf.constant, inputs), strict=True))
-    (found,) = run.run(known)
+    (moments,) = run.run(known)
     (output,) = run.graph.outputs
-    between = run.joint.get(output, output) if full else None
-    return found.mean.numpy(), found.spread().numpy(), between
+    between = run.covariances.get(output, output) if full else None
+    return moments.mean.numpy(), moments.spread().numpy(), between

@@ -33,10 +33,10 @@ QUADRATURE = {
 
 def _found(activation, dtype=np.float32):
     mean, stddev = np.meshgrid(MEANS, STDDEVS)
-    made = activation(
+    moments = activation(
         tf.constant(mean.astype(dtype)), tf.constant((stddev**2).astype(dtype))
     )
-    return mean, stddev, [np.asarray(each) for each in made]
+    return mean, stddev, [np.asarray(each) for each in moments]
 
 
 def _compare(activation, function, tolerance):
@@ -142,7 +142,7 @@ def test_relu_covariance_is_exact(correlation):
     stddev = np.exp(rng.normal(size=(6, 2)))
     outer = stddev[:, :, None] * stddev[:, None, :]
     covariance = outer * np.array([[1, correlation], [correlation, 1]])
-    found = activations.relu_covariance(
+    covariances = activations.relu_covariance(
         tf.constant(mean), tf.constant(covariance)
     )
     z = np.linspace(-9, 9, 901)
@@ -156,7 +156,7 @@ def test_relu_covariance_is_exact(correlation):
         m1, m2 = (y1 * density).sum(), (y2 * density).sum()
         truth = ((y1 - m1) * (y2 - m2) * density).sum()
         # Six nodes; the grid of the truth itself is good to 1e-5.
-        error = abs(float(found[row, 0, 1]) - truth)
+        error = abs(float(covariances[row, 0, 1]) - truth)
         assert error <= 2e-3 * stddev[row].prod(), (row, error)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Noise of two values on few units, case by case: against all masks."""
+"""Noise of two values on few units, case by case, against all masks."""
 
 import itertools
 
@@ -12,17 +12,16 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.graph.survey import survey
 from keras_bayesdrop.moments import cases
 from keras_bayesdrop.moments import propagate
-from keras_bayesdrop.moments import shared_noise
-from keras_bayesdrop.moments.segments import segments_of
+from keras_bayesdrop.moments import variance_correction
+from keras_bayesdrop.moments.case_segments import segments_of
 from keras_bayesdrop.noise import Alpha
 from keras_bayesdrop.noise import Bernoulli
-from keras_bayesdrop.prediction.methods import moments
 from tests.moments.enumeration import Masked
 from tests.moments.enumeration import enumerate_masks
 from tests.moments.passes import moments_of
-from tests.moments.passes import pass_of
 
 layers = keras.layers
+
 PRECISIONS = [("float32", 1e-5), ("float64", 1e-12)]
 
 
@@ -39,13 +38,15 @@ def _inputs(*shape, dtype="float32"):
 def _assert_all_masks(model, x, tolerance, full):
     """Mean, variance and covariance are those over all masks."""
     mean, covariance = enumerate_masks(model, x)
-    found_mean, found_variance, found = moments_of(model, x, full)
+    own_mean, own_variance, own_covariance = moments_of(model, x, full)
     scale = np.abs(covariance).max()
     variance = np.diagonal(covariance, axis1=1, axis2=2)
-    np.testing.assert_allclose(found_mean, mean, atol=10 * tolerance)
-    np.testing.assert_allclose(found_variance, variance, atol=tolerance * scale)
+    np.testing.assert_allclose(own_mean, mean, atol=10 * tolerance)
+    np.testing.assert_allclose(own_variance, variance, atol=tolerance * scale)
     if full:
-        np.testing.assert_allclose(found, covariance, atol=tolerance * scale)
+        np.testing.assert_allclose(
+            own_covariance, covariance, atol=tolerance * scale
+        )
 
 
 def _chain(inputs, activation, rate, dtype, hidden=4):
@@ -203,12 +204,12 @@ def test_a_learned_rate_may_change():
     x = _inputs(2, 4)
     for rate in (0.3, 0.8):
         logit.assign(np.log(rate / (1 - rate)))
-        found = kbd.predict_with_uncertainty(
+        prediction = kbd.predict_with_uncertainty(
             model, x, method="moments", verbose=0
         )
         expected = _brute_force(Bernoulli(rate), x, 4, dense)
-        np.testing.assert_allclose(found.mean, expected[0], atol=1e-5)
-        np.testing.assert_allclose(found.variance, expected[1], atol=1e-5)
+        np.testing.assert_allclose(prediction.mean, expected[0], atol=1e-5)
+        np.testing.assert_allclose(prediction.variance, expected[1], atol=1e-5)
 
 
 @pytest.mark.parametrize("order", [1, 2, 5])
@@ -218,103 +219,35 @@ def test_shares_and_rest_against_all_masks(rate, order):
     draws = 5
     noise = Bernoulli(rate)
     x = tf.constant(_inputs(1, draws, dtype="float64"))
-    made = cases.split(noise, x, draws, order)
+    split = cases.split(noise, x, draws, order)
     masks = np.array(list(itertools.product((0.0, 1.0), repeat=draws)))
     chances = np.prod(np.where(masks, 1 - rate, rate), axis=1)
     values = masks * np.asarray(x) / noise.normalizer
     mean = chances @ values
     covariance = (chances[:, None] * (values - mean)).T @ (values - mean)
-    shares, points = made.shares.numpy(), made.values.numpy()[0]
+    shares, points = split.shares.numpy(), split.values.numpy()[0]
     total, first = shares.sum(), shares @ points
     second = (shares[:, None] * points).T @ points
-    assert made.count == cases.count(draws, order) == len(points)
-    if made.rest is None:
+    assert split.count == cases.count(draws, order) == len(points)
+    if split.rest is None:
         assert order == draws
     else:
         seldom = (masks if rate > 0.5 else 1 - masks).sum(axis=1)
         rest = np.where(seldom > order, chances, 0.0)
-        share = made.rest.share.numpy()
+        share = split.rest.share.numpy()
         np.testing.assert_allclose(share, rest.sum(), rtol=1e-6, atol=1e-30)
-        m = made.rest.moments.mean.numpy()[0]
-        spread = made.rest.covariance().numpy()[0]
+        m = split.rest.moments.mean.numpy()[0]
+        spread = split.rest.covariance().numpy()[0]
         total, first = total + share, first + share * m
         second = second + share * (spread + np.outer(m, m))
         np.testing.assert_array_equal(
-            made.rest.moments.variance[0], np.diagonal(spread)
+            split.rest.moments.variance[0], np.diagonal(spread)
         )
     np.testing.assert_allclose(total, 1.0, rtol=1e-12)
     np.testing.assert_allclose(first, mean, atol=1e-12)
     np.testing.assert_allclose(
         second - np.outer(first, first), covariance, atol=1e-12
     )
-
-
-def _wide(inputs, hidden, rate, noise=layers.Dropout):
-    return keras.Sequential(
-        [
-            keras.Input((inputs,)),
-            noise(rate),
-            layers.Dense(hidden, activation="relu"),
-            layers.Dropout(0.1),
-            layers.Dense(1),
-        ]
-    )
-
-
-@pytest.mark.parametrize(
-    ("inputs", "hidden", "rate", "order", "nodes"),
-    [
-        (1, 50, 0.05, 1, 3),
-        (6, 50, 0.05, 6, 3),
-        (7, 50, 0.05, 2, 3),
-        (10, 50, 0.05, 2, 3),
-        (11, 50, 0.05, 1, 3),
-        (13, 50, 0.95, 1, 3),
-        (63, 10, 0.01, 1, 3),
-        # Order 2 would cost too much, order 1 does not.
-        (10, 400, 0.05, 1, 3),
-    ],
-)
-def test_how_far_cases_go(inputs, hidden, rate, order, nodes):
-    (segment,) = _segments(_wide(inputs, hidden, rate)).values()
-    assert (segment.order, len(segment.nodes)) == (order, nodes)
-    # With covariances they end at the next noise.
-    (segment,) = _segments(_wide(inputs, hidden, rate), full=True).values()
-    assert len(segment.nodes) == 1
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        _wide(64, 10, 0.01),
-        _wide(784, 1200, 0.2),
-        # Nearly always more than one of two kinds: the sum is near to normal.
-        _wide(13, 50, 0.5),
-        _wide(13, 50_000, 0.05),
-        _wide(6, 50, 0.1, layers.GaussianDropout),
-        keras.Sequential([keras.Input((3, 2)), *_wide(2, 4, 0.1).layers]),
-    ],
-    ids=["64", "784", "rate", "work", "gaussian", "maps"],
-)
-@pytest.mark.parametrize("full", [False, True])
-def test_where_there_are_none(model, full):
-    assert not _segments(model, full)
-
-
-def test_samples_have_none():
-    """They are rows too: cases of each would take many times their memory."""
-    model = _wide(3, 4, 0.1)
-    assert pass_of(model, False)._segments
-    assert not pass_of(model, False, done={0})._segments
-
-
-def test_exact_rules_need_none(monkeypatch):
-    model = keras.Sequential(
-        [keras.Input((3,)), layers.Dropout(0.1), layers.Dense(2)]
-    )
-    assert _segments(model)
-    monkeypatch.setattr(propagate, "split", None)
-    moments_of(model, _inputs(2, 3), full=False)
 
 
 @pytest.mark.parametrize(("full", "error"), [(False, 0.15), (True, 0.06)])
@@ -343,29 +276,8 @@ def test_seldom_dropped_inputs(full, error, monkeypatch):
     with_cases = miss()
     assert with_cases < error
     monkeypatch.setattr(propagate, "segments_of", lambda *_: {})
-    monkeypatch.setattr(shared_noise, "FEW", 0)
+    monkeypatch.setattr(variance_correction, "CHEAP_MULTIPLY_ADDS", 0)
     assert miss() > 2 * with_cases
-
-
-@pytest.mark.parametrize("covariance", ["diagonal", "full"])
-def test_rows_are_taken_as_memory_allows(covariance, monkeypatch):
-    model, x = _wide(7, 20, 0.05), _inputs(9, 7)
-    expected = kbd.predict_with_uncertainty(
-        model, x, verbose=0, method=kbd.Moments(covariance=covariance)
-    )
-    # 29 cases of 20 units, four times four bytes each: two rows at once.
-    monkeypatch.setattr(moments, "_FULL_BYTES", 29 * 20 * 16 * 2)
-    run = moments.case_rows(
-        survey(model).graph,
-        {site.path for site in survey(model).sites},
-        covariance == "full",
-    )
-    assert run == 2
-    found = kbd.predict_with_uncertainty(
-        model, x, verbose=0, method=kbd.Moments(covariance=covariance)
-    )
-    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.std, expected.std, rtol=1e-4)
 
 
 def test_logits_are_resolved_with_covariances():
@@ -383,7 +295,7 @@ def test_logits_are_resolved_with_covariances():
     logits.layers[-1].activation = keras.activations.linear
     logits.set_weights(probabilities.get_weights())
     x = _inputs(5, 4)
-    found, expected = (
+    prediction, expected = (
         kbd.predict_with_uncertainty(
             model,
             x,
@@ -393,5 +305,5 @@ def test_logits_are_resolved_with_covariances():
         )
         for model in (logits, probabilities)
     )
-    np.testing.assert_allclose(found.mean, expected.mean, atol=1e-6)
-    np.testing.assert_allclose(found.std, expected.std, atol=1e-6)
+    np.testing.assert_allclose(prediction.mean, expected.mean, atol=1e-6)
+    np.testing.assert_allclose(prediction.std, expected.std, atol=1e-6)

@@ -28,10 +28,10 @@ def test_of_beta_distributions_is_exact(mean, share):
     want = beta.expect(one_sided, epsabs=1e-10, limit=400)
     want += beta.expect(lambda x: one_sided(1.0 - x), epsabs=1e-10, limit=400)
     variance = np.full(2, share * mean * (1.0 - mean))
-    found = mean_entropy(
+    average = mean_entropy(
         tf.constant([mean, 1.0 - mean], tf.float64), tf.constant(variance)
     )
-    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(average, want, rtol=1e-5, atol=1e-7)
 
 
 def test_of_a_dirichlet_distribution_is_exact():
@@ -47,14 +47,14 @@ def test_of_a_dirichlet_distribution_is_exact():
             - scipy.special.digamma(alpha + 1.0)
         )
     )
-    found = mean_entropy(
+    average = mean_entropy(
         tf.constant(dirichlet.mean()), tf.constant(dirichlet.var())
     )
-    np.testing.assert_allclose(found, want, rtol=1e-12)
+    np.testing.assert_allclose(average, want, rtol=1e-12)
     p = dirichlet.rvs(200_000, random_state=0)
     entropy = scipy.special.entr(p).sum(axis=1)
     error = entropy.std() / np.sqrt(len(p))
-    assert abs(found - entropy.mean()) < 4 * error
+    assert abs(average - entropy.mean()) < 4 * error
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -68,13 +68,13 @@ def test_between_none_and_the_entropy_of_the_means(dtype):
     before = entropy
     for share in (0.0, 1e-30, 1e-6, 0.1, 0.9, 1.0):
         variance = (share * p * (1 - p)).astype(dtype)
-        found = mean_entropy(tf.constant(p), tf.constant(variance))
-        assert found.dtype == dtype
-        found = np.asarray(found)
+        average = mean_entropy(tf.constant(p), tf.constant(variance))
+        assert average.dtype == dtype
+        average = np.asarray(average)
         if share < 1e-7:
-            np.testing.assert_allclose(found, entropy, atol=rounding)
-        assert (found <= before + rounding).all() and (found >= 0).all()
-        before = found
+            np.testing.assert_allclose(average, entropy, atol=rounding)
+        assert (average <= before + rounding).all() and (average >= 0).all()
+        before = average
     np.testing.assert_allclose(before, np.zeros(200), atol=rounding)
 
 
@@ -83,9 +83,9 @@ def test_to_second_order_for_little_noise():
     p = np.array([[0.7, 0.2, 0.1], [0.4, 0.35, 0.25]])
     variance = np.array([[1e-9, 2e-9, 1e-9], [3e-10, 1e-10, 1e-10]])
     entropy = scipy.special.entr(p).sum(axis=1)
-    found = entropy - mean_entropy(tf.constant(p), tf.constant(variance))
+    information = entropy - mean_entropy(tf.constant(p), tf.constant(variance))
     want = (variance / (2 * p)).sum(axis=1)
-    np.testing.assert_allclose(found, want, rtol=1e-5)
+    np.testing.assert_allclose(information, want, rtol=1e-5)
 
 
 @pytest.mark.parametrize("last", ["softmax", "sigmoid"])
@@ -111,8 +111,8 @@ def test_mutual_information_goes_with_that_of_samples(method, last):
         )
 
     sampled = predict(num_samples=2000, masks="independent")
-    found = predict(method=method, num_samples=200, covariance="full")
-    one = np.ravel(found.mutual_information)
+    prediction = predict(method=method, num_samples=200, covariance="full")
+    one = np.ravel(prediction.mutual_information)
     other = np.ravel(sampled.mutual_information)
     assert np.mean(other) > 0.1
     assert np.corrcoef(one, other)[0, 1] > 0.98

@@ -47,16 +47,18 @@ def test_goes_on_in_closed_form():
     (row,) = _inputs(1, 4)
     mean, covariance = enumerate_masks(model, row[None])
     x = np.repeat(row[None], 1000, axis=0)
-    found = _predict(model, x, masks="independent", samples=10)
+    prediction = _predict(model, x, masks="independent", samples=10)
     truths = (mean[0], np.diagonal(covariance[0]))
-    for values, truth in zip((found.mean, found.variance), truths, strict=True):
+    for values, truth in zip(
+        (prediction.mean, prediction.variance), truths, strict=True
+    ):
         error = values.std(axis=0, ddof=1) / np.sqrt(len(x))
         np.testing.assert_array_less(
             np.abs(values.mean(axis=0) - truth), 4 * error
         )
-    claimed = np.sqrt(np.mean(found.mc_error**2, axis=0))
-    np.testing.assert_allclose(claimed, found.mean.std(axis=0), rtol=0.15)
-    stats = found.stats
+    claimed = np.sqrt(np.mean(prediction.mc_error**2, axis=0))
+    np.testing.assert_allclose(claimed, prediction.mean.std(axis=0), rtol=0.15)
+    stats = prediction.stats
     assert (stats.method, stats.num_samples) == ("moments", 10)
     assert stats.variance_reduction > 1
     steps = {step.name: step for step in stats.engine}
@@ -129,12 +131,14 @@ def test_all_noise_before_the_layer_is_sampling(build):
     with pytest.raises(kbd.BayesdropError) as caught:
         _predict(model, x, fallback=None)
     assert "Expected" in str(caught.value)
-    found = _predict(model, x)
+    prediction = _predict(model, x)
     plain = _predict(model, x, method="sampling")
-    np.testing.assert_allclose(found.mean, plain.mean, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found.variance, plain.variance, rtol=1e-3)
-    np.testing.assert_allclose(found.mc_error, plain.mc_error, rtol=1e-3)
-    assert found.stats.variance_reduction == pytest.approx(1.0)
+    np.testing.assert_allclose(
+        prediction.mean, plain.mean, rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(prediction.variance, plain.variance, rtol=1e-3)
+    np.testing.assert_allclose(prediction.mc_error, plain.mc_error, rtol=1e-3)
+    assert prediction.stats.variance_reduction == pytest.approx(1.0)
 
 
 def test_not_used_if_every_layer_has_a_rule():
@@ -142,9 +146,9 @@ def test_not_used_if_every_layer_has_a_rule():
     model = keras.Sequential(
         [keras.Input((4,)), layers.Dropout(0.3), layers.Dense(2)]
     )
-    found = _predict(model, _inputs(3, 4))
-    assert found.stats.num_samples == 0
-    np.testing.assert_array_equal(found.mc_error, 0.0)
+    prediction = _predict(model, _inputs(3, 4))
+    assert prediction.stats.num_samples == 0
+    np.testing.assert_array_equal(prediction.mc_error, 0.0)
 
 
 def test_a_rule_that_is_registered_later_is_used(monkeypatch):
@@ -158,15 +162,15 @@ def test_a_rule_that_is_registered_later_is_used(monkeypatch):
     @kbd.moments.register_rule(Square)
     def square(layer, inputs):
         (x,) = inputs
-        return kbd.moments.Moments(x.mean**2 + x.spread(), 0 * x.mean)
+        return kbd.moments.MeanVariance(x.mean**2 + x.spread(), 0 * x.mean)
 
-    found = _predict(model, x)
-    assert found.stats.num_samples == 0
-    np.testing.assert_allclose(found.mean, x**2 * (1 + 3 / 7), rtol=1e-5)
+    prediction = _predict(model, x)
+    assert prediction.stats.num_samples == 0
+    np.testing.assert_allclose(prediction.mean, x**2 * (1 + 3 / 7), rtol=1e-5)
 
     @kbd.moments.register_rule(Square)
     def other(layer, inputs):
-        return kbd.moments.Moments(0 * inputs[0].mean, 0 * inputs[0].mean)
+        return kbd.moments.MeanVariance(0 * inputs[0].mean, 0 * inputs[0].mean)
 
     np.testing.assert_array_equal(_predict(model, x).mean, 0.0)
 
@@ -178,16 +182,18 @@ def test_only_the_branch_that_needs_it_is_sampled():
     other = layers.Dropout(0.4, name="other")(x)
     joined = layers.Concatenate(name="join")([one, other])
     model = keras.Model(x, layers.Dense(1, name="last")(joined))
-    found = _predict(model, _inputs(3, 4))
-    engines = {step.name: step.engine for step in found.stats.engine}
+    prediction = _predict(model, _inputs(3, 4))
+    engines = {step.name: step.engine for step in prediction.stats.engine}
     analytic = [name for name, each in engines.items() if each == "analytic"]
     assert sorted(analytic) == ["join", "last", "other"]
     plain = _predict(model, _inputs(3, 4), method="sampling", samples=20_000)
-    found = _predict(model, _inputs(3, 4), samples=5000)
+    prediction = _predict(model, _inputs(3, 4), samples=5000)
     # Standard errors of a standard deviation: sqrt(kurtosis / 4 T) < 1.5 %.
-    np.testing.assert_allclose(found.std, plain.std, rtol=0.06)
+    np.testing.assert_allclose(prediction.std, plain.std, rtol=0.06)
     np.testing.assert_allclose(
-        found.mean, plain.mean, atol=5 * (found.mc_error + plain.mc_error).max()
+        prediction.mean,
+        plain.mean,
+        atol=5 * (prediction.mc_error + plain.mc_error).max(),
     )
 
 
@@ -206,6 +212,8 @@ def test_with_rao_blackwell_a_layer_behind_the_last_noise_is_sampled_too():
     x = _inputs(3, 4)
     with pytest.raises(kbd.BayesdropError, match="no rule"):
         _predict(model, x, method="rao_blackwell", fallback=None)
-    found = _predict(model, x, method="rao_blackwell")
+    prediction = _predict(model, x, method="rao_blackwell")
     plain = _predict(model, x, method="sampling")
-    np.testing.assert_allclose(found.mean, plain.mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        prediction.mean, plain.mean, rtol=1e-4, atol=1e-5
+    )

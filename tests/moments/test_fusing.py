@@ -18,7 +18,7 @@ def _moments(zero=False):
     mean = rng.normal(size=(3, 4, 6, 2)).astype(np.float32)
     # Of some so large that their tanh is close to a step.
     variance = rng.uniform(0.1, 8, size=mean.shape).astype(np.float32)
-    return rules.Moments(
+    return rules.MeanVariance(
         tf.constant(mean), tf.constant(0 * variance if zero else variance)
     )
 
@@ -58,6 +58,6 @@ def test_compiled_is_the_same(layer, monkeypatch):
 @LAYERS
 def test_what_has_no_spread_is_the_layer(layer):
     x = _moments(zero=True)
-    found = registry.rule_of(layer)(layer, [x]).moments
-    np.testing.assert_allclose(found.mean, layer(x.mean), atol=1e-6)
-    np.testing.assert_allclose(found.variance, 0.0, atol=1e-12)
+    moments = registry.rule_of(layer)(layer, [x]).moments
+    np.testing.assert_allclose(moments.mean, layer(x.mean), atol=1e-6)
+    np.testing.assert_allclose(moments.variance, 0.0, atol=1e-12)

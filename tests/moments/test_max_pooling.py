@@ -20,7 +20,7 @@ def _moments(shape=(40, 2, 2, 1), seed=0):
     rng = np.random.default_rng(seed)
     mean = rng.normal(size=shape).astype(np.float32)
     variance = rng.uniform(0.1, 2, size=shape).astype(np.float32)
-    return rules.Moments(tf.constant(mean), tf.constant(variance))
+    return rules.MeanVariance(tf.constant(mean), tf.constant(variance))
 
 
 def _run(layer, x):
@@ -63,18 +63,18 @@ def test_nearer_to_the_truth_than_behind_it(pool, layer, function):
     activated = _run(layer, x)
     mean, stddev = _largest(x, function)
 
-    def errors(found):
+    def errors(moments):
         return [
             np.sqrt(np.mean((np.reshape(each, -1) - truth) ** 2))
             for each, truth in (
-                (found.mean, mean),
-                (np.sqrt(found.variance), stddev),
+                (moments.mean, mean),
+                (np.sqrt(moments.variance), stddev),
             )
         ]
 
     before = errors(_run(pool, activated))
     behind = errors(
-        _run(pool, rules.Moments(activated.mean, activated.variance))
+        _run(pool, rules.MeanVariance(activated.mean, activated.variance))
     )
     # Measured: 0.01 and 0.05 (relu), a quarter of what it is behind it. What is
     # left is that the largest of four is not quite normal.
@@ -109,8 +109,8 @@ def test_compiled_is_the_same(monkeypatch):
     ],
 )
 def test_only_what_never_decreases_is_moved(layer, increasing):
-    found = _run(layer, _moments())
-    assert isinstance(found, Activated) == increasing
+    moments = _run(layer, _moments())
+    assert isinstance(moments, Activated) == increasing
 
 
 @pytest.mark.parametrize(

@@ -67,23 +67,29 @@ def test_not_biased_and_half_the_squared_error(build):
     variance = np.diagonal(covariance[0])
     repetitions = 2000
     x = np.repeat(row[None], repetitions, axis=0)
-    found = _predict(model, x)
-    for values, truth in ((found.mean, mean[0]), (found.variance, variance)):
+    prediction = _predict(model, x)
+    for values, truth in (
+        (prediction.mean, mean[0]),
+        (prediction.variance, variance),
+    ):
         error = values.std(axis=0, ddof=1) / np.sqrt(repetitions)
         np.testing.assert_array_less(
             np.abs(values.mean(axis=0) - truth), 4 * error
         )
     plain = _predict(model, x, method="sampling")
     squared = [
-        np.mean((p.variance - variance) ** 2, axis=0) for p in (found, plain)
+        np.mean((p.variance - variance) ** 2, axis=0)
+        for p in (prediction, plain)
     ]
     np.testing.assert_array_less(squared[0], 0.5 * squared[1])
     # What the result says of itself: the error of the mean, of which chance
     # leaves sqrt(2 / (repetitions * 19)) = 0.7 % to its mean square.
-    claimed = np.sqrt(np.mean(found.mc_error**2, axis=0))
-    np.testing.assert_allclose(claimed, found.mean.std(axis=0), rtol=0.1)
-    gained = np.mean(plain.mc_error**2) / np.mean(found.mc_error**2)
-    np.testing.assert_allclose(found.stats.variance_reduction, gained, rtol=0.1)
+    claimed = np.sqrt(np.mean(prediction.mc_error**2, axis=0))
+    np.testing.assert_allclose(claimed, prediction.mean.std(axis=0), rtol=0.1)
+    gained = np.mean(plain.mc_error**2) / np.mean(prediction.mc_error**2)
+    np.testing.assert_allclose(
+        prediction.stats.variance_reduction, gained, rtol=0.1
+    )
     assert gained > 1.5
 
 
@@ -93,16 +99,18 @@ def test_samples_the_other_sites_as_always():
     model, x = _deep(), _inputs(5, 3)
     first = [layer.name for layer in model.layers if "masked" in layer.name]
     for masks in ("shared", "independent"):
-        found = _predict(model, x, masks=masks)
+        prediction = _predict(model, x, masks=masks)
         others = _predict(
             model, x, masks=masks, method="sampling", layers=first[:-1]
         )
-        np.testing.assert_allclose(found.mean, others.mean, atol=1e-5)
+        np.testing.assert_allclose(prediction.mean, others.mean, atol=1e-5)
         np.testing.assert_allclose(
-            found.sampled_variance, others.variance, rtol=1e-4, atol=1e-7
+            prediction.sampled_variance, others.variance, rtol=1e-4, atol=1e-7
         )
-        np.testing.assert_allclose(found.mc_error, others.mc_error, rtol=1e-3)
-        assert np.all(found.variance > others.variance)
+        np.testing.assert_allclose(
+            prediction.mc_error, others.mc_error, rtol=1e-3
+        )
+        assert np.all(prediction.variance > others.variance)
 
 
 def test_of_one_site_nothing_is_left_to_sample():
@@ -110,12 +118,12 @@ def test_of_one_site_nothing_is_left_to_sample():
         [keras.Input((3,)), Masked(0.2), layers.Dense(7), layers.Dense(2)]
     )
     x = _inputs(4, 3)
-    found = _predict(model, x, covariance="full")
+    prediction = _predict(model, x, covariance="full")
     _, covariance = enumerate_masks(model, x)
     variance = np.diagonal(covariance, axis1=1, axis2=2)
-    np.testing.assert_allclose(found.variance, variance, rtol=1e-4)
-    assert found.stats.method == "moments"
-    np.testing.assert_array_equal(found.mc_error, 0.0)
+    np.testing.assert_allclose(prediction.variance, variance, rtol=1e-4)
+    assert prediction.stats.method == "moments"
+    np.testing.assert_array_equal(prediction.mc_error, 0.0)
 
 
 def _classifier(last):
@@ -134,21 +142,25 @@ def _classifier(last):
 @pytest.mark.parametrize("last", ["softmax", "sigmoid"])
 def test_through_an_activation_by_the_rules_of_moments(last):
     model, x = _classifier(last), 2 * _inputs(4, 30)
-    found = _predict(model, x, 2000)
+    prediction = _predict(model, x, 2000)
     sampled = _predict(model, x, 8000, method="sampling")
-    assert found.task == sampled.task
+    assert prediction.task == sampled.task
     # Four standard errors; the rest is that sums of 64 units are not quite
     # normal.
-    error = 4 * np.hypot(found.mc_error, sampled.mc_error) + 0.005
-    np.testing.assert_array_less(np.abs(found.mean - sampled.mean), error)
+    error = 4 * np.hypot(prediction.mc_error, sampled.mc_error) + 0.005
+    np.testing.assert_array_less(np.abs(prediction.mean - sampled.mean), error)
     # A tenth, as they are not normal; of a class of probability 0.001 more.
-    np.testing.assert_allclose(found.std, sampled.std, rtol=0.1, atol=0.002)
-    np.testing.assert_allclose(found.aleatoric, sampled.aleatoric, atol=0.015)
+    np.testing.assert_allclose(
+        prediction.std, sampled.std, rtol=0.1, atol=0.002
+    )
+    np.testing.assert_allclose(
+        prediction.aleatoric, sampled.aleatoric, atol=0.015
+    )
     # The entropy is that of Beta distributions.
     np.testing.assert_allclose(
-        found.mutual_information, sampled.mutual_information, atol=0.04
+        prediction.mutual_information, sampled.mutual_information, atol=0.04
     )
-    steps = {step.name: step for step in found.stats.engine}
+    steps = {step.name: step for step in prediction.stats.engine}
     *_, dropout, dense = model.layers
     assert steps[dense.name].engine == "analytic"
     assert "for normal units" in steps[dense.name].reason
@@ -166,9 +178,9 @@ def test_every_output_has_its_last_site():
         for name in ("a", "b")
     }
     model = keras.Model(x, outputs)
-    found = _predict(model, _inputs(4, 3))
-    assert set(found) == {"a", "b"}
-    for name, each in found.items():
+    prediction = _predict(model, _inputs(4, 3))
+    assert set(prediction) == {"a", "b"}
+    for name, each in prediction.items():
         steps = {s.name: s.engine for s in each.stats.engine}
         assert steps[f"{name}_site"] == "analytic"
         assert steps["dense"] != "analytic"
@@ -190,12 +202,14 @@ def test_results_do_not_depend_on_batches_or_engine():
 
 
 def test_result_can_be_saved_and_cut(tmp_path):
-    found = _predict(_classifier("softmax"), _inputs(5, 30))
-    found.save(tmp_path / "p.npz")
+    prediction = _predict(_classifier("softmax"), _inputs(5, 30))
+    prediction.save(tmp_path / "p.npz")
     again = kbd.Predictive.load(tmp_path / "p.npz")
-    np.testing.assert_array_equal(again.mc_error, found.mc_error)
-    assert again.stats == found.stats
-    np.testing.assert_array_equal(found[1:3].mc_error, found.mc_error[1:3])
+    np.testing.assert_array_equal(again.mc_error, prediction.mc_error)
+    assert again.stats == prediction.stats
+    np.testing.assert_array_equal(
+        prediction[1:3].mc_error, prediction.mc_error[1:3]
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import scipy.special
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
-from keras_bayesdrop.moments.moments import Moments
+from keras_bayesdrop.moments.outcome import MeanVariance
 from keras_bayesdrop.moments.rules.softmax import softmax_outcome
 from tests.moments.integration import moments_of_normal
 
@@ -37,7 +37,7 @@ def _found(mean, covariance, dtype="float32"):
     """Mean and standard deviation by the rule, with and without covariances."""
     variance = np.diagonal(covariance, axis1=1, axis2=2)
     outcome = softmax_outcome(
-        Moments(tf.constant(mean, dtype), tf.constant(variance, dtype))
+        MeanVariance(tf.constant(mean, dtype), tf.constant(variance, dtype))
     )
     alone = outcome.moments
     together, between = outcome.joint(tf.constant(covariance, dtype))
@@ -118,11 +118,11 @@ def test_two_classes_are_exact(spread):
     variance = covariance[:, 0, 0] + covariance[:, 1, 1]
     stddev = np.sqrt(variance - 2.0 * covariance[:, 0, 1])
     want, square, _ = moments_of_normal(scipy.special.expit, step, stddev)
-    _, (found, std) = _found(mean, covariance, "float64")
+    _, (p_mean, std) = _found(mean, covariance, "float64")
     # What quadrature is off by at most.
     tolerance = min(2e-3, 2e-3 * spread**4)
-    np.testing.assert_allclose(found[:, 0], want, atol=tolerance)
-    np.testing.assert_allclose(found.sum(axis=1), np.ones(ROWS), rtol=1e-12)
+    np.testing.assert_allclose(p_mean[:, 0], want, atol=tolerance)
+    np.testing.assert_allclose(p_mean.sum(axis=1), np.ones(ROWS), rtol=1e-12)
     for column in std.T:
         np.testing.assert_allclose(column, np.sqrt(square), atol=tolerance)
 
@@ -130,7 +130,7 @@ def test_two_classes_are_exact(spread):
 def test_right_to_first_order_in_the_noise():
     """Mean p + tr(H C) / 2 and variance g' C g, by the derivatives of p."""
     mean, _, covariance = _logits(5, 1.5, 1e-3, True)
-    _, (found, std) = _found(mean, covariance, "float64")
+    _, (p_mean, std) = _found(mean, covariance, "float64")
     logits = tf.constant(mean)
     with tf.GradientTape() as outer:
         outer.watch(logits)
@@ -142,7 +142,7 @@ def test_right_to_first_order_in_the_noise():
     hessian = tf.reshape(outer.batch_jacobian(flat, logits), [ROWS, 5, 5, 5])
     shift = 0.5 * np.einsum("rkij,rij->rk", hessian, covariance)
     # Errors are of the order of the variance, 1e-6, relative to the first.
-    np.testing.assert_allclose(found - p, shift, rtol=1e-4, atol=1e-11)
+    np.testing.assert_allclose(p_mean - p, shift, rtol=1e-4, atol=1e-11)
     spread = np.einsum("rki,rij,rkj->rk", gradient, covariance, gradient)
     np.testing.assert_allclose(std**2, spread, rtol=1e-4)
 
@@ -179,9 +179,11 @@ def test_the_likely_class_of_confident_rows_keeps_its_digits(gap):
 def test_covariances_of_probabilities_sum_to_nothing():
     """What one class gains others lose, whatever is on the diagonal."""
     mean, variance, covariance = _logits(5, 1.0, 1e-3, True)
-    moments = Moments(tf.constant(mean), tf.constant(variance))
-    made, between = softmax_outcome(moments).joint(tf.constant(covariance))
-    whole = tf.linalg.set_diag(between, made.variance)
+    moments = MeanVariance(tf.constant(mean), tf.constant(variance))
+    probabilities, between = softmax_outcome(moments).joint(
+        tf.constant(covariance)
+    )
+    whole = tf.linalg.set_diag(between, probabilities.variance)
     size = np.abs(whole).max()
     np.testing.assert_allclose(
         np.sum(whole, axis=2), np.zeros((ROWS, 5)), atol=1e-4 * size
@@ -194,8 +196,8 @@ def test_memory_is_linear_in_the_number_of_classes():
     spec = tf.TensorSpec([None, classes])
 
     def run(mean, variance):
-        made = softmax_outcome(Moments(mean, variance)).moments
-        return made.mean, made.variance
+        moments = softmax_outcome(MeanVariance(mean, variance)).moments
+        return moments.mean, moments.variance
 
     graph = tf.function(run).get_concrete_function(spec, spec).graph
     shapes = [
@@ -224,19 +226,19 @@ def test_inputs_that_nobody_scaled(covariance):
     )
     x = np.random.default_rng(0).uniform(0, 255, (40, 64)).astype("float32")
     sampled = kbd.predict_with_uncertainty(model, x, 2000, seed=0, verbose=0)
-    found = kbd.predict_with_uncertainty(
+    prediction = kbd.predict_with_uncertainty(
         model, x, verbose=0, method=kbd.Moments(covariance=covariance)
     )
-    assert found.std.max() <= 0.5
-    pair = np.corrcoef(found.std.ravel(), sampled.std.ravel())
+    assert prediction.std.max() <= 0.5
+    pair = np.corrcoef(prediction.std.ravel(), sampled.std.ravel())
     assert pair[0, 1] > 0.98
-    np.testing.assert_allclose(found.mean, sampled.mean, atol=0.08)
+    np.testing.assert_allclose(prediction.mean, sampled.mean, atol=0.08)
 
 
 def test_the_last_axis_of_a_sequence():
     mean, variance, _ = _logits(4, 1.0, 2.0, False)
-    flat = Moments(tf.constant(mean), tf.constant(variance))
-    folded = Moments(
+    flat = MeanVariance(tf.constant(mean), tf.constant(variance))
+    folded = MeanVariance(
         tf.constant(mean.reshape(3, 4, 4)),
         tf.constant(variance.reshape(3, 4, 4)),
     )

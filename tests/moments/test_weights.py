@@ -41,17 +41,19 @@ def _compare(model, function, shapes, dtype, tolerance):
         for row in x.astype(np.float64)
     ]
     scale = max(np.abs(truth[1]).max() for truth in truths)
-    for found, each, truth in zip(mean, covariance, truths, strict=True):
-        np.testing.assert_allclose(found, truth[0], atol=10 * tolerance)
+    for each_mean, each, truth in zip(mean, covariance, truths, strict=True):
+        np.testing.assert_allclose(each_mean, truth[0], atol=10 * tolerance)
         np.testing.assert_allclose(each, truth[1], atol=tolerance * scale)
 
 
 def _weights(*dense):
     """Kernels and biases, in float64."""
-    found = []
+    arrays = []
     for layer in dense:
-        found += [np.asarray(w, np.float64) for w in (layer.kernel, layer.bias)]
-    return found
+        arrays += [
+            np.asarray(w, np.float64) for w in (layer.kernel, layer.bias)
+        ]
+    return arrays
 
 
 def _stddev(rate):
@@ -246,14 +248,16 @@ def test_connections_of_a_convolution():
     conv = kbd.layers.DropConnectConv2D(2, (2, 1), 0.3)
     model = keras.Sequential([keras.Input((3, 2, 1)), conv])
     x = np.random.default_rng(1).normal(size=(1, 3, 2, 1)).astype(np.float32)
-    found = kbd.predict_with_uncertainty(model, x, method="moments", verbose=0)
-    np.testing.assert_allclose(found.mean, model(x), atol=1e-6)
+    prediction = kbd.predict_with_uncertainty(
+        model, x, method="moments", verbose=0
+    )
+    np.testing.assert_allclose(prediction.mean, model(x), atol=1e-6)
     kernel = np.asarray(conv.kernel)
     expected = sum(
         (_stddev(0.3) * x[:, i : i + 2] * kernel[i, 0, 0]) ** 2
         for i in range(2)
     )
-    np.testing.assert_allclose(found.variance, expected, rtol=1e-5)
+    np.testing.assert_allclose(prediction.variance, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])

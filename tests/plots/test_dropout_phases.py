@@ -14,8 +14,8 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import SelectionError
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.theory.consistency import Consistency
+from keras_bayesdrop.theory.consistency import ConsistencyRecord
 from keras_bayesdrop.theory.consistency import LayerConsistency
-from keras_bayesdrop.theory.consistency_record import ConsistencyRecord
 from tests.plots import pixels
 
 EPOCHS = [0, 1, 4]

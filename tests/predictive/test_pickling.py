@@ -123,7 +123,7 @@ def objects():
         kbd.to_sparse_size(sparse),
         kbd.theory.linear_moments(x, [kernel], unit_rates=0.5),
         kbd.theory.expected_gradient(x, x[:, :2], [kernel], unit_rates=0.5),
-        kbd.moments.Moments(tf.ones([2, 3]), tf.ones([2, 3])),
+        kbd.moments.MeanVariance(tf.ones([2, 3]), tf.ones([2, 3])),
         kbd.moments.Matrix(tf.ones([3, 2])),
         kbd.moments.Factor(tf.ones([1, 3])),
         kbd.regularizers.ARD("inverse_gamma", 10).scales(kernel),

@@ -174,7 +174,7 @@ def randomize(
 
 def _weighted_layers(model: Any) -> list[Any]:
     """Returns layers with weights and without layers inside, each once."""
-    found: list[Any] = []
+    layers: list[Any] = []
     for layer in model.layers:
         if isinstance(layer, keras.Model):
             inside = _weighted_layers(layer)
@@ -184,8 +184,10 @@ def _weighted_layers(model: Any) -> list[Any]:
             continue
         else:
             inside = [layer]
-        found += [each for each in inside if all(each is not f for f in found)]
-    return found
+        layers += [
+            each for each in inside if all(each is not f for f in layers)
+        ]
+    return layers
 
 
 def inputs_for(model: Any, rows: int = 6, seed: int = 1) -> Any:
@@ -203,16 +205,16 @@ def inputs_for(model: Any, rows: int = 6, seed: int = 1) -> Any:
 
 def outputs(model: Any, x: Any) -> list[Any]:
     """Returns what a model predicts, as a list of arrays."""
-    made = keras.tree.flatten(model(x))
-    return [np.asarray(each, np.float64) for each in made]
+    values = keras.tree.flatten(model(x))
+    return [np.asarray(each, np.float64) for each in values]
 
 
 def assert_same(model: Any, answer: Any, tolerance: float = 1e-5) -> None:
     """Asserts that two models predict the same, relative to its size."""
     x = inputs_for(answer)
-    given, wanted = outputs(model, x), outputs(answer, x)
-    assert len(given) == len(wanted)
-    for one, other in zip(given, wanted, strict=True):
+    actual, expected = outputs(model, x), outputs(answer, x)
+    assert len(actual) == len(expected)
+    for one, other in zip(actual, expected, strict=True):
         assert one.shape == other.shape
         scale = max(1.0, np.abs(other).max())
         assert np.abs(one - other).max() <= tolerance * scale
@@ -220,8 +222,8 @@ def assert_same(model: Any, answer: Any, tolerance: float = 1e-5) -> None:
 
 def looks_at_its_input(model: Any) -> bool:
     """Returns whether some output differs between examples."""
-    made = outputs(model, inputs_for(model))
-    return any(np.ptp(each, axis=0).max() > 1e-3 for each in made)
+    values = outputs(model, inputs_for(model))
+    return any(np.ptp(each, axis=0).max() > 1e-3 for each in values)
 
 
 def units(model: Any) -> dict[str, int]:
@@ -231,3 +233,11 @@ def units(model: Any) -> dict[str, int]:
         for layer in model.layers
         if hasattr(layer, "kernel")
     }
+
+
+def noisy_sequential(*middle: Any, units: int = 3) -> keras.Model:
+    """Returns a built Sequential: a noisy layer, and further layers."""
+    model = keras.Sequential(
+        [keras.Input((4,), name="x"), NoisyDense(units, name="noisy"), *middle]
+    )
+    return model

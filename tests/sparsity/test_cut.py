@@ -5,7 +5,7 @@ import pytest
 
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import PlanError
-from keras_bayesdrop.sparsity.cut import cut
+from keras_bayesdrop.sparsity._cut import cut
 from tests.sparsity import architectures
 from tests.sparsity.fakes import Kit
 from tests.sparsity.fakes import assert_same

@@ -55,8 +55,8 @@ def test_blocks():
     # tau^2 = M / (n + 2), for n weights of the same size.
     scales = np.array([0.5, 0.04, 0.06])
     scales *= np.sqrt([9 / 11, 9 / 11, 12 / 14])
-    found = [each.scale for each in report.blocks]
-    np.testing.assert_allclose(found, scales, rtol=1e-5)
+    learned = [each.scale for each in report.blocks]
+    np.testing.assert_allclose(learned, scales, rtol=1e-5)
     relative = [each.relative for each in report.blocks]
     np.testing.assert_allclose(relative, scales / scales[0], rtol=1e-5)
     assert [each.used for each in report.blocks] == [True, False, True]

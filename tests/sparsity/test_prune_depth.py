@@ -31,13 +31,13 @@ def _block(*block, **settings):
 
 def _blocks(model):
     """The residual layers of a model, those of nested models as well."""
-    found = []
+    blocks = []
     for layer in model.layers:
         if isinstance(layer, ADDResidual):
-            found.append(layer)
+            blocks.append(layer)
         elif isinstance(layer, keras.Model):
-            found += _blocks(layer)
-    return found
+            blocks += _blocks(layer)
+    return blocks
 
 
 def _randomize(model, seed=0):
@@ -187,9 +187,9 @@ def test_predicts_as_if_unused_blocks_made_zeros(name, unused):
     # Scales of the blocks in use are within a factor of five.
     plain = prune_depth(model, threshold=0.02)
     x = inputs_for(model)
-    for found, wanted in zip(outputs(plain, x), expected(x), strict=True):
+    for actual, wanted in zip(outputs(plain, x), expected(x), strict=True):
         scale = max(1.0, np.abs(wanted).max())
-        assert np.abs(found - wanted).max() <= 1e-5 * scale
+        assert np.abs(actual - wanted).max() <= 1e-5 * scale
     config = json.dumps(plain.get_config(), default=str)
     assert "keras_bayesdrop" not in config
     sums = [each for each in plain.layers if isinstance(each, layers.Add)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_bayesdrop.sparsity import prune
-from keras_bayesdrop.sparsity.shrink import shrink
+from keras_bayesdrop.sparsity._shrink import shrink
 from tests.sparsity import architectures
 from tests.sparsity.fakes import assert_same
 from tests.sparsity.fakes import looks_at_its_input

@@ -8,7 +8,7 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.sparsity import SparseSize
 from keras_bayesdrop.sparsity import prune
 from keras_bayesdrop.sparsity import to_sparse_size
-from keras_bayesdrop.sparsity.size import csr_bytes
+from keras_bayesdrop.sparsity._size import csr_bytes
 from tests.sparsity import architectures
 from tests.sparsity.fakes import model_and_answer
 

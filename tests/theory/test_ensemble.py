@@ -49,8 +49,8 @@ def test_inverted_dropout_keeps_the_weights_and_loses_the_noise():
     before = [np.array(v) for v in model.variables]
     plain = ensemble_network(model)
     expected = kbd.deterministic(model).predict(X, verbose=0)
-    found = plain.predict(X, verbose=0)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    outputs = plain.predict(X, verbose=0)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
     assert "keras_bayesdrop" not in json.dumps(plain.get_config(), default=str)
     kinds = {type(layer).__name__ for layer in plain.layers}
     assert kinds == {

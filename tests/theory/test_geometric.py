@@ -54,9 +54,9 @@ def test_wgm_eq_35_and_nwgm_eq_37_by_definition(dtype, tolerance):
     outputs, weights = rng.uniform(size=(5, 7)), rng.dirichlet(np.ones(5))
     g, rest = _product(outputs, weights), _product(1 - outputs, weights)
     cast = outputs.astype(dtype)
-    found = wgm(cast, weights)
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, g, rtol=tolerance)
+    geometric = wgm(cast, weights)
+    assert geometric.dtype == dtype
+    np.testing.assert_allclose(geometric, g, rtol=tolerance)
     np.testing.assert_allclose(
         nwgm(cast.T, weights, axis=1), g / (g + rest), rtol=tolerance
     )
@@ -74,10 +74,10 @@ def test_nwgm_of_a_logistic_unit_is_that_of_the_mean_input_eq_33_39(scaled):
     x, kernel = rng.normal(size=6), rng.normal(size=(6, 3))
     rates = rng.uniform(0.1, 0.9, 6)
     (_, inputs), chances = run_all(x, {(0, 1): kernel}, [rates], scale=scaled)
-    found = nwgm(scipy.special.expit(inputs), chances)
+    normalised = nwgm(scipy.special.expit(inputs), chances)
     weights = kernel if scaled else kernel * (1 - rates)[:, None]
     np.testing.assert_allclose(
-        found, scipy.special.expit(x @ weights), rtol=1e-12
+        normalised, scipy.special.expit(x @ weights), rtol=1e-12
     )
     # So is any function of the input in its place, eq. 40 and 41.
     squares = 0.1 * np.asarray(inputs) ** 2
@@ -98,11 +98,11 @@ def test_nwgm_of_softmax_is_that_of_the_mean_inputs_eq_44_to_47(connections):
         noise = {"units": [rates]}
     (_, inputs), chances = run_all(x, {(0, 1): kernel}, **noise)
     outputs = scipy.special.softmax(inputs, axis=-1)
-    found = nwgm(outputs, chances, classes=True)
+    normalised = nwgm(outputs, chances, classes=True)
     g = _product(outputs, chances)
-    np.testing.assert_allclose(found, g / g.sum(), rtol=1e-12)
+    np.testing.assert_allclose(normalised, g / g.sum(), rtol=1e-12)
     np.testing.assert_allclose(
-        found, scipy.special.softmax(x @ kernel), rtol=1e-12
+        normalised, scipy.special.softmax(x @ kernel), rtol=1e-12
     )
 
 
@@ -228,9 +228,9 @@ def test_approximation_near_one_eq_202_in_place_of_205_to_211():
     outputs = np.array([0.93, 0.97, 0.99])
     mean, variance = outputs.mean(), outputs.var()
     exact = float(nwgm(outputs))
-    found = float(nwgm_approximation(mean, variance))
+    approximate = float(nwgm_approximation(mean, variance))
     printed = (2 * mean - variance) / (2 - 2 * variance)
-    assert abs(found - exact) < 0.3 * abs(printed - exact)
+    assert abs(approximate - exact) < 0.3 * abs(printed - exact)
 
 
 def test_approximation_at_the_example_of_eq_88():

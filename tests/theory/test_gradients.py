@@ -47,30 +47,34 @@ def _make(sizes, pairs, seed=0, rows=2):
     return x, rng.normal(size=(rows, sizes[-1])), kernels, rates
 
 
-def _close(found, expected, tolerance=1e-12):
-    assert list(found) == list(expected)
+def _close(gradient, expected, tolerance=1e-12):
+    assert list(gradient) == list(expected)
     for pair, each in expected.items():
         scale = np.abs(each).max()
         np.testing.assert_allclose(
-            found[pair], each, atol=tolerance * scale, rtol=0
+            gradient[pair], each, atol=tolerance * scale, rtol=0
         )
 
 
 @pytest.mark.parametrize("inverted", [True, False])
 def test_single_linear_unit_eq_144_146_and_147(inverted):
     x, t, kernels, (rates,) = _make((4, 1), [(0, 1)], rows=1)
-    found = expected_gradient(x, t, kernels, [rates], inverted=inverted)
+    gradient = expected_gradient(x, t, kernels, [rates], inverted=inverted)
     keep = 1 - rates
     mean = np.ones(4) if inverted else keep
     variance = rates / keep if inverted else rates * keep
     w = kernels[0, 1][:, 0]
     off = t[0, 0] - np.sum(mean * w * x[0])
     ensemble = -off * mean * x[0]
-    np.testing.assert_allclose(found.ensemble[0, 1][:, 0], ensemble, rtol=1e-12)
+    np.testing.assert_allclose(
+        gradient.ensemble[0, 1][:, 0], ensemble, rtol=1e-12
+    )
     penalty = w * x[0] ** 2 * variance
-    np.testing.assert_allclose(found.penalty[0, 1][:, 0], penalty, rtol=1e-12)
+    np.testing.assert_allclose(
+        gradient.penalty[0, 1][:, 0], penalty, rtol=1e-12
+    )
     exact = _over_masks(x, t, kernels, units=[rates], scale=inverted)
-    _close(found.total, exact)
+    _close(gradient.total, exact)
     # The middle of eq. 146 with both probabilities, by its terms.
     if not inverted:
         others = np.outer(keep * x[0], keep * x[0] * w)
@@ -83,21 +87,23 @@ def test_single_linear_unit_eq_144_146_and_147(inverted):
 @pytest.mark.parametrize("network", [CHAIN, SKIPS])
 def test_any_weight_of_a_deep_linear_network_eq_154_and_155(network, inverted):
     x, t, kernels, rates = _make(*network)
-    found = expected_gradient(x, t, kernels, rates, inverted=inverted)
-    _close(found.total, _over_masks(x, t, kernels, units=rates, scale=inverted))
+    gradient = expected_gradient(x, t, kernels, rates, inverted=inverted)
+    _close(
+        gradient.total, _over_masks(x, t, kernels, units=rates, scale=inverted)
+    )
 
 
 def test_deep_linear_network_with_dropped_connections_eq_155():
     x, t, kernels, _ = _make((2, 2, 2), [(0, 1), (1, 2)])
     rates = {pair: np.full((2, 2), 0.3) for pair in kernels}
-    found = expected_gradient(x, t, list(kernels.values()), None, [0.3, 0.3])
-    _close(found.total, _over_masks(x, t, kernels, connections=rates))
+    gradient = expected_gradient(x, t, list(kernels.values()), None, [0.3, 0.3])
+    _close(gradient.total, _over_masks(x, t, kernels, connections=rates))
 
 
 def test_top_layer_needs_all_covariances_eq_150():
     """The printed formula has the variance of a unit alone."""
     x, t, kernels, rates = _make((3, 3, 1), [(0, 1), (1, 2)], 1, rows=1)
-    found = expected_gradient(x, t, kernels, rates, inverted=False)
+    gradient = expected_gradient(x, t, kernels, rates, inverted=False)
     values, chances = run_all(x[0], kernels, rates, scale=False)
     # The last layer's masks are in its input, but not in the layer itself.
     covariance = moments_of(values[1], chances)[1]
@@ -107,7 +113,9 @@ def test_top_layer_needs_all_covariances_eq_150():
     second = np.diag(covariance) + mean**2
     np.fill_diagonal(sent, keep * second - (keep * mean) ** 2)
     w = kernels[1, 2][:, 0]
-    np.testing.assert_allclose(found.penalty[1, 2][:, 0], sent @ w, rtol=1e-10)
+    np.testing.assert_allclose(
+        gradient.penalty[1, 2][:, 0], sent @ w, rtol=1e-10
+    )
     printed = np.diag(sent) * w
     assert np.abs(printed / (sent @ w) - 1).max() > 0.1
 
@@ -126,7 +134,7 @@ def _shrinking_errors(unit, outputs, rates=None, **kwargs):
     errors = []
     for size in (1 / 64, 1 / 128):
         kernels = {(0, 1): size * kernel}
-        found = expected_gradient(
+        gradient = expected_gradient(
             x, t, kernels, [rates], biases=[bias], unit=unit, **kwargs
         )
         exact = _over_masks(
@@ -141,7 +149,7 @@ def _shrinking_errors(unit, outputs, rates=None, **kwargs):
         errors.append(
             [
                 np.abs(each - exact).max()
-                for each in (found.total[0, 1], found.ensemble[0, 1])
+                for each in (gradient.total[0, 1], gradient.ensemble[0, 1])
             ]
         )
     return np.array(errors)
@@ -180,7 +188,7 @@ def test_expected_error_to_second_order(unit, outputs):
 def test_single_logistic_unit_eq_164(gain):
     x, t, kernels, (rates,) = _make((4, 1), [(0, 1)], rows=1)
     t = scipy.special.expit(t)
-    found = expected_gradient(
+    gradient = expected_gradient(
         x, t, kernels, [rates], unit="logistic", gain=gain, inverted=False
     )
     keep = 1 - rates
@@ -190,8 +198,12 @@ def test_single_logistic_unit_eq_164(gain):
     ensemble = -gain * (t[0, 0] - o) * keep * x[0]
     slope = gain * o * (1 - o)
     penalty = gain * slope * w * x[0] ** 2 * keep * rates
-    np.testing.assert_allclose(found.ensemble[0, 1][:, 0], ensemble, rtol=1e-12)
-    np.testing.assert_allclose(found.penalty[0, 1][:, 0], penalty, rtol=1e-12)
+    np.testing.assert_allclose(
+        gradient.ensemble[0, 1][:, 0], ensemble, rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        gradient.penalty[0, 1][:, 0], penalty, rtol=1e-12
+    )
 
 
 def test_eq_165_has_the_gradient_164_only_if_the_curvature_is_held():
@@ -206,19 +218,19 @@ def test_eq_165_has_the_gradient_164_only_if_the_curvature_is_held():
     free = tape.gradient(term, u)
     arguments = (x, t, kernels, [rates])
     for hold in (True, False):
-        found = expected_gradient(
+        gradient = expected_gradient(
             *arguments, unit="logistic", inverted=False, hold_curvature=hold
         ).penalty[0, 1][:, 0]
-        same = np.allclose(found, free, rtol=1e-10)
+        same = np.allclose(gradient, free, rtol=1e-10)
         assert same is not hold
 
 
 def test_float32():
     x, t, kernels, rates = _make(*CHAIN)
     exact = _over_masks(x, t, kernels, units=rates)
-    found = expected_gradient(np.float32(x), t, kernels, rates)
-    assert found.total[0, 1].dtype == tf.float32
-    _close(found.total, exact, 1e-5)
+    gradient = expected_gradient(np.float32(x), t, kernels, rates)
+    assert gradient.total[0, 1].dtype == tf.float32
+    _close(gradient.total, exact, 1e-5)
 
 
 def test_wrong_arguments():

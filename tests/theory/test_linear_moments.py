@@ -40,29 +40,29 @@ def _make(network, dtype, seed=0):
     return x, kernels, biases, units, connections
 
 
-def _compare(found, x, kernels, tolerance, **kwargs):
+def _compare(moments, x, kernels, tolerance, **kwargs):
     """Means and covariances of all layers, in units of the largest."""
     for row, inputs in enumerate(np.float64(x)):
         wide = {pair: np.float64(kernel) for pair, kernel in kernels.items()}
         values, chances = run_all(inputs, wide, **kwargs)
         mean, covariance = moments_of(np.concatenate(values, 1), chances)
         np.testing.assert_allclose(
-            np.concatenate([m[row] for m in found.means]),
+            np.concatenate([m[row] for m in moments.means]),
             mean,
             atol=tolerance * np.abs(mean).max(),
             rtol=0,
         )
         scale = np.abs(covariance).max()
         np.testing.assert_allclose(
-            found.joint[row], covariance, atol=tolerance * scale, rtol=0
+            moments.joint[row], covariance, atol=tolerance * scale, rtol=0
         )
         last = values[-1].shape[1]
         own = covariance[-last:, -last:]
         np.testing.assert_allclose(
-            found.covariance[row], own, atol=tolerance * scale, rtol=0
+            moments.covariance[row], own, atol=tolerance * scale, rtol=0
         )
         np.testing.assert_allclose(
-            found.variance[row], np.diag(own), atol=tolerance * scale, rtol=0
+            moments.variance[row], np.diag(own), atol=tolerance * scale, rtol=0
         )
 
 
@@ -73,10 +73,12 @@ def test_dropped_units_eq_15_to_17_24_and_25(
     network, inverted, dtype, tolerance
 ):
     x, kernels, biases, rates, _ = _make(network, dtype)
-    found = linear_moments(x, kernels, rates, biases=biases, inverted=inverted)
-    assert found.mean.dtype == found.joint.dtype == dtype
+    moments = linear_moments(
+        x, kernels, rates, biases=biases, inverted=inverted
+    )
+    assert moments.mean.dtype == moments.joint.dtype == dtype
     _compare(
-        found,
+        moments,
         x,
         kernels,
         tolerance,
@@ -93,11 +95,11 @@ def test_dropped_connections_eq_18_to_20_and_26(
     network, inverted, dtype, tolerance
 ):
     x, kernels, biases, _, rates = _make(network, dtype)
-    found = linear_moments(
+    moments = linear_moments(
         x, kernels, None, rates, biases=biases, inverted=inverted
     )
     _compare(
-        found,
+        moments,
         x,
         kernels,
         tolerance,
@@ -118,17 +120,17 @@ def test_outputs_of_dropped_connections_are_apart_eq_20():
 
 def test_units_and_connections_at_once():
     x, kernels, _, units, connections = _make(((2, 2, 1), CHAIN[1]), "float64")
-    found = linear_moments(x, kernels, units, connections)
-    _compare(found, x, kernels, 1e-12, units=units, connections=connections)
+    moments = linear_moments(x, kernels, units, connections)
+    _compare(moments, x, kernels, 1e-12, units=units, connections=connections)
 
 
 def test_halved_weights_eq_5_and_11():
     x = np.array([[1.0, -2.0, 3.0]])
     w = np.array([[0.5], [1.5], [-1.0]])
-    found = linear_moments(x, [w], 0.5, inverted=False)
-    np.testing.assert_allclose(found.mean, x @ w / 2, rtol=1e-14)
+    moments = linear_moments(x, [w], 0.5, inverted=False)
+    np.testing.assert_allclose(moments.mean, x @ w / 2, rtol=1e-14)
     variance = np.sum(w[:, 0] ** 2 * x[0] ** 2) / 4
-    np.testing.assert_allclose(found.variance, [[variance]], rtol=1e-14)
+    np.testing.assert_allclose(moments.variance, [[variance]], rtol=1e-14)
 
 
 def _printed_eq_25(means, kernels, rates):
@@ -156,14 +158,14 @@ def _printed_eq_25(means, kernels, rates):
 @pytest.mark.parametrize("network", [DEEP, SKIPS])
 def test_print_of_eq_25_is_wrong_across_layers_and_with_skips(network):
     x, kernels, _, rates, _ = _make(network, "float64")
-    found = linear_moments(x, kernels, rates, inverted=False)
-    means = [np.asarray(mean)[0] for mean in found.means]
+    moments = linear_moments(x, kernels, rates, inverted=False)
+    means = [np.asarray(mean)[0] for mean in moments.means]
     printed = _printed_eq_25(means, kernels, rates)
     error = {}
     for pair, second in printed.items():
         a, b = pair
         outer = np.outer(means[a], means[b])
-        right = np.asarray(found.between(a, b))[0] + outer
+        right = np.asarray(moments.between(a, b))[0] + outer
         error[pair] = np.abs(second - right).max() / np.abs(right).max()
     if network is DEEP:
         # Within a layer of a chain it holds.

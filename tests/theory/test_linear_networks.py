@@ -53,12 +53,14 @@ def test_eq_15_to_26_against_all_masks(build, dtype, tolerance):
     model = build(dtype)
     x = np.random.default_rng(1).normal(size=(2, 3)).astype(dtype)
     mean, covariance = enumerate_masks(model, x)
-    found_mean, found_variance, found = moments_of(model, x, full=True)
+    own_mean, own_variance, own_covariance = moments_of(model, x, full=True)
     scale = np.abs(covariance).max()
-    np.testing.assert_allclose(found_mean, mean, atol=tolerance * 10)
-    np.testing.assert_allclose(found, covariance, atol=tolerance * scale)
+    np.testing.assert_allclose(own_mean, mean, atol=tolerance * 10)
+    np.testing.assert_allclose(
+        own_covariance, covariance, atol=tolerance * scale
+    )
     variance = np.diagonal(covariance, axis1=1, axis2=2)
-    np.testing.assert_allclose(found_variance, variance, atol=tolerance * scale)
+    np.testing.assert_allclose(own_variance, variance, atol=tolerance * scale)
 
 
 def test_a_single_layer_is_exact_without_covariances():
@@ -66,10 +68,12 @@ def test_a_single_layer_is_exact_without_covariances():
     model = keras.Sequential([keras.Input((3,)), Masked(0.3), layers.Dense(2)])
     x = np.random.default_rng(1).normal(size=(2, 3)).astype(np.float32)
     mean, covariance = enumerate_masks(model, x)
-    found = kbd.predict_with_uncertainty(model, x, method="moments", verbose=0)
-    np.testing.assert_allclose(found.mean, mean, rtol=1e-5, atol=1e-6)
+    prediction = kbd.predict_with_uncertainty(
+        model, x, method="moments", verbose=0
+    )
+    np.testing.assert_allclose(prediction.mean, mean, rtol=1e-5, atol=1e-6)
     variance = np.diagonal(covariance, axis1=1, axis2=2)
-    np.testing.assert_allclose(found.variance, variance, rtol=1e-5)
+    np.testing.assert_allclose(prediction.variance, variance, rtol=1e-5)
 
 
 def test_a_later_mask_is_inside_the_upper_layer_eq_25():
@@ -81,6 +85,6 @@ def test_a_later_mask_is_inside_the_upper_layer_eq_25():
     model = keras.Model(x, layers.Concatenate()([below, above]))
     data = np.array([[1.0, -0.5]], np.float32)
     _, covariance = enumerate_masks(model, data)
-    _, _, found = moments_of(model, data, full=True)
-    np.testing.assert_allclose(found, covariance, atol=1e-6)
+    _, _, own_covariance = moments_of(model, data, full=True)
+    np.testing.assert_allclose(own_covariance, covariance, atol=1e-6)
     assert np.abs(covariance[0, :2, 2:]).max() > 0.01

@@ -24,8 +24,8 @@ def _truth(function, mean, stddev):
 )
 def test_mean_eq_240_to_242(form, largest):
     exact = _truth(scipy.special.expit, MEANS, STDDEVS)
-    found = logistic_mean(MEANS, STDDEVS**2, form=form)
-    assert np.abs(found - exact).max() < largest
+    approximate = logistic_mean(MEANS, STDDEVS**2, form=form)
+    assert np.abs(approximate - exact).max() < largest
     assert np.abs(scipy.special.expit(MEANS) - exact).max() > 0.25
 
 
@@ -36,8 +36,8 @@ def test_mean_with_gain_and_c_eq_239_to_241(form):
     exact = _truth(
         lambda s: 1 / (1 + c * np.exp(-gain * s)), MEANS / 4, STDDEVS / 4
     )
-    found = logistic_mean(MEANS / 4, (STDDEVS / 4) ** 2, gain, c, form)
-    assert np.abs(found - exact).max() < 0.0112
+    approximate = logistic_mean(MEANS / 4, (STDDEVS / 4) ** 2, gain, c, form)
+    assert np.abs(approximate - exact).max() < 0.0112
     # As printed, the variance of eq. 239 lacks gain^2, and eq. 240 the root.
     shift = gain * MEANS / 4 - np.log(c)
     alpha = 1 / 1.702
@@ -57,11 +57,11 @@ def test_slope_eq_223(gain):
     mean, stddev = np.meshgrid([-0.2, 0.0, 0.3], [0.05, 0.2, 0.4])
     mean, stddev = mean / gain, stddev / gain
     exact = _truth(slope, mean, stddev)
-    found = np.asarray(logistic_slope(mean, stddev**2, gain))
+    approximate = np.asarray(logistic_slope(mean, stddev**2, gain))
     # Left out are terms of fourth order in the input, 0.5^4 / 48 at most here.
-    np.testing.assert_allclose(found, exact, rtol=0.005)
+    np.testing.assert_allclose(approximate, exact, rtol=0.005)
     if gain != 1.0:
-        assert np.abs(found / gain / exact - 1).min() > 0.4
+        assert np.abs(approximate / gain / exact - 1).min() > 0.4
 
 
 def test_second_derivative_app_d():

@@ -47,8 +47,8 @@ def test_eq_191_to_194_gap_of_a_rectified_unit(shift):
         exact = abs(GAIN * max(center, 0) - chances @ rectified)
         side = inputs > 0 if center <= 0 else inputs <= 0
         assert side.any()
-        found = GAIN * (chances * np.abs(inputs))[side].sum()
-        np.testing.assert_allclose(found, exact, rtol=1e-12)
+        mean_size = GAIN * (chances * np.abs(inputs))[side].sum()
+        np.testing.assert_allclose(mean_size, exact, rtol=1e-12)
 
 
 def test_eq_220_mean_of_the_derivative_to_first_order():
@@ -95,8 +95,8 @@ def test_eq_225_begins_at_minus_infinity(o):
     levels = (np.arange(200_000) + 0.5) / 200_000
     outputs = sigma(scipy.stats.norm.ppf(levels, MEAN, STDDEV))
     share = np.mean(outputs <= o)
-    found = _integral(_normal, -np.inf, _inverse(o))
-    np.testing.assert_allclose(found, share, atol=1e-5)
+    probability = _integral(_normal, -np.inf, _inverse(o))
+    np.testing.assert_allclose(probability, share, atol=1e-5)
     printed = _integral(_normal, 0, _inverse(o))
     assert abs(printed - share) > 0.3
 
@@ -152,8 +152,8 @@ def test_eq_233_and_234_input_of_a_beta_output(a, b):
         )
         exact = (sides[1] - sides[0]) / (2 * step)
         o = sigma(s)
-        found = GAIN * constant * o**a * (1 - o) ** b
-        np.testing.assert_allclose(found, exact, rtol=1e-6)
+        density = GAIN * constant * o**a * (1 - o) ** b
+        np.testing.assert_allclose(density, exact, rtol=1e-6)
         if a == b:
             odds = C * np.exp(-GAIN * s)
             balanced = GAIN * constant * (odds / (1 + odds) ** 2) ** a

@@ -52,12 +52,12 @@ def mean(values):
 
 def gradient(loss, kernels, layer):
     """Derivative of a loss of kernels by those of a layer."""
-    found = np.zeros_like(kernels[layer])
-    for place in np.ndindex(found.shape):
+    derivative = np.zeros_like(kernels[layer])
+    for place in np.ndindex(derivative.shape):
         moved = [each.astype(complex) for each in kernels]
         moved[layer][place] += 1j * STEP
-        found[place] = np.imag(loss(moved)) / STEP
-    return found
+        derivative[place] = np.imag(loss(moved)) / STEP
+    return derivative
 
 
 def expected(kernels, layer, biases=None):
@@ -110,9 +110,9 @@ def test_eq_176_takes_the_unit_from_the_input_of_the_output():
     inputs, outputs = over_masks(KERNELS)
     sent = np.split(MASKS, 3, axis=1)[2] * outputs[2]
     rest = inputs[3] - KERNELS[2][:, 0] * sent
-    found = -GAIN * (TARGET - sigma(rest + KERNELS[2][:, 0] * sent)) * sent
+    gradients = -GAIN * (TARGET - sigma(rest + KERNELS[2][:, 0] * sent)) * sent
     np.testing.assert_allclose(
-        mean(found), expected(KERNELS, 2)[:, 0], rtol=1e-12
+        mean(gradients), expected(KERNELS, 2)[:, 0], rtol=1e-12
     )
 
 

@@ -58,20 +58,22 @@ def test_eq_61_to_66_a_logistic_function_through_two_points(left, right):
     by_points = 1 / (
         1 + odds[0] ** ((v - x) / (v - u)) * odds[1] ** ((x - u) / (v - u))
     )
-    found = sigma(x, gain, c)
-    np.testing.assert_allclose(by_points, found, rtol=1e-12)
+    outputs = sigma(x, gain, c)
+    np.testing.assert_allclose(by_points, outputs, rtol=1e-12)
     np.testing.assert_allclose(sigma(u, gain, c), left, rtol=1e-12)
     np.testing.assert_allclose(sigma(v, gain, c), right, rtol=1e-12)
     # It rises or falls strictly as it is NOT constant (print lacks the not).
-    assert np.all(np.sign(np.diff(found)) == np.sign(right - left))
+    assert np.all(np.sign(np.diff(outputs)) == np.sign(right - left))
 
 
 def test_after_eq_66_a_constant_does_not_rise():
     u, v, value = -0.4, 1.1, 0.3
     odds = (1 - value) / value
     x = np.linspace(-3, 3, 61)
-    found = 1 / (1 + odds ** ((v - x) / (v - u)) * odds ** ((x - u) / (v - u)))
-    np.testing.assert_allclose(found, value, rtol=1e-12)
+    by_odds = 1 / (
+        1 + odds ** ((v - x) / (v - u)) * odds ** ((x - u) / (v - u))
+    )
+    np.testing.assert_allclose(by_odds, value, rtol=1e-12)
 
 
 @pytest.mark.parametrize("stddev", [0.2, 1.0, 3.0])
@@ -80,8 +82,8 @@ def test_eq_74_is_the_spread_of_the_input(stddev):
     s = np.linspace(-10, 10, 200_001) * stddev
     density = np.exp(-(s**2) / (2 * stddev**2))
     exact = np.maximum(s, 0) @ density / density.sum()
-    found = stddev / np.sqrt(2 * np.pi)
-    np.testing.assert_allclose(found, exact, rtol=1e-6)
+    closed_form = stddev / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(closed_form, exact, rtol=1e-6)
     ours = activations.relu(np.float64(0.0), np.float64(stddev**2))
     np.testing.assert_allclose(ours[0], exact, rtol=1e-6)
 
@@ -171,9 +173,9 @@ def test_eq_204_and_205_near_one():
 def test_eq_207_to_210_are_replaced_by_202():
     center, variance = CHANCES @ HIGH, _spread(HIGH)
     exact = float(nwgm(HIGH, CHANCES))
-    found = float(nwgm_approximation(center, variance))
+    approximate = float(nwgm_approximation(center, variance))
     printed = (2 * center - variance) / (2 - 2 * variance)
-    assert abs(found - exact) < 0.3 * abs(printed - exact)
+    assert abs(approximate - exact) < 0.3 * abs(printed - exact)
 
 
 def test_eq_211_is_the_complement_in_print():

@@ -106,10 +106,10 @@ def test_eq_108_is_many_times_too_large_without_the_covariance(
     drawn = quantile(rng.choice(levels, (SAMPLES, SIZE)))
     e = drawn.mean(1)
     n = scipy.special.expit(scipy.special.logit(drawn).mean(1))
-    found = np.var(e - n)
+    variance = np.var(e - n)
     # A variance of 10,000 draws that are near normal has a standard error of
     # 1.4 %; the next order is 1 / m, times the kurtosis.
-    np.testing.assert_allclose(found, first_order, rtol=0.12)
+    np.testing.assert_allclose(variance, first_order, rtol=0.12)
     printed = np.var(e) + np.var(n)
-    assert printed > at_least * found
+    assert printed > at_least * variance
     assert np.corrcoef(e, n)[0, 1] > 0.9

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of layers: a new layer of the same config, and then its weights.
+"""Copies layers: first the config, then the weights.
 
-A copy gets its weights once it is built, so it comes with a function that
+A copy can take weights only once it is built, so it comes with a function that
 loads them.
 """
 
@@ -20,11 +20,11 @@ import numpy as np
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop._core.export import PACKAGE
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.graph.surgery.kernels import BoolArray
+from keras_bayesdrop.graph.surgery.kernels import KernelMasks
 from keras_bayesdrop.graph.surgery.kernels import as_array
 from keras_bayesdrop.regularizers import DropoutL2
 
-# What the config of a layer may hold, but layers.
+# Objects that the config of a layer may hold, except layers.
 _OBJECTS = (
     keras.constraints.Constraint,
     keras.initializers.Initializer,
@@ -32,19 +32,17 @@ _OBJECTS = (
 )
 
 # Masks of kernels, by the `id` of the layer.
-Masks = Mapping[int, BoolArray]
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """A new layer, or operation, on its way into a new model.
+class Replacement:
+    """A new layer or operation that replaces an old one.
 
     Attributes:
-        layer: Not built yet.
-        load: Gives it its weights, once it is built.
-        alone: Whether it is called with its input only (and its mask),
-            without the other arguments that the layer it stands for was
-            called with, such as `training=True`.
+        layer: The new layer, not built yet.
+        load: Loads its weights, once it is built.
+        alone: Whether the call takes only the input and the mask, without the
+            other arguments of the old layer's call, such as `training=True`.
     """
 
     layer: Any
@@ -52,20 +50,20 @@ class Part:
     alone: bool = False
 
 
-def copied(operation: Any, name: str, masks: Masks) -> Part:
+def copy_layer(operation: Any, name: str, masks: KernelMasks) -> Replacement:
     """Returns a copy of a layer or operation.
 
     Args:
         operation: Keras layer or operation.
         name: Name of the copy.
         masks: Weights to keep; the others become zero in the copy. Layers
-            inside `operation` may have masks, too.
+            inside `operation` may have masks as well.
 
     Returns:
         The copy, and the function that loads its weights.
     """
     new = new_layer(operation, {"name": name})
-    return Part(new, lambda: _load(operation, new, masks))
+    return Replacement(new, lambda: _load(operation, new, masks))
 
 
 def new_layer(operation: Any, changes: Mapping[str, Any]) -> Any:
@@ -73,11 +71,10 @@ def new_layer(operation: Any, changes: Mapping[str, Any]) -> Any:
 
     Args:
         operation: Keras layer or operation.
-        changes: What is different in its config.
+        changes: Changes to its config.
 
     Returns:
-        The new one, without weights, and without anything in its config that
-        needs this package to be loaded.
+        The new layer, without weights. It loads without this package.
     """
     try:
         if type(operation) is keras.layers.Lambda:
@@ -86,7 +83,7 @@ def new_layer(operation: Any, changes: Mapping[str, Any]) -> Any:
             return _new_operation(operation, changes)
         config = {**_config(operation), **changes}
         if "dtype" in config:
-            # Some layers write the dtype of their variables only.
+            # Some layers store only the dtype of their variables.
             policy = operation.dtype_policy
             config["dtype"] = keras.dtype_policies.serialize(policy)
         return type(operation).from_config(_without_ours(config, operation))
@@ -95,54 +92,55 @@ def new_layer(operation: Any, changes: Mapping[str, Any]) -> Any:
     except Exception as error:
         raise BayesdropError(
             f"Layer `{operation.name}` cannot be copied. Expected a layer that "
-            "`from_config` makes of `get_config`, all in it registered with "
-            "`keras.saving.register_keras_serializable`. Received: "
+            "`from_config` restores from `get_config`, with custom objects "
+            "registered by `keras.saving.register_keras_serializable`. "
+            "Received: "
             f"{type(operation).__name__}, which raised {type(error).__name__}: "
             f"{error}"
         ) from error
 
 
 def _config(layer: Any) -> dict[str, Any]:
-    """Returns a config that holds users' own functions as they are.
+    """Returns a config that holds users' functions themselves.
 
-    Keras writes down their names, and finds only those that are registered.
+    Keras stores their names, and restores only registered ones.
     """
     with warnings.catch_warnings():
-        # It says that a file with a lambda is not safe. There is no file.
+        # Keras warns that files with a lambda are unsafe. There is no file.
         warnings.filterwarnings("ignore", "The object being serialized incl")
         config: dict[str, Any] = layer.get_config()
     for key, value in config.items():
         own = getattr(layer, key, None)
-        if isinstance(value, dict) and is_users(own):
+        if isinstance(value, dict) and is_user_defined(own):
             config[key] = own
     return config
 
 
-def is_users(value: Any) -> bool:
-    """Returns whether users wrote a function, initializer and so on."""
+def is_user_defined(value: Any) -> bool:
+    """Returns True for functions, initializers and the like of users."""
     if isinstance(value, _OBJECTS):
         return not private_keras.is_ours(type(value))
     return inspect.isfunction(value)
 
 
-def users_objects(layer: Any) -> dict[str, Any]:
-    """Returns what users wrote and gave to a layer, by its name."""
-    found = {}
+def user_defined_objects(layer: Any) -> dict[str, Any]:
+    """Returns the user-defined objects of a layer, by name."""
+    objects = {}
     for value in vars(layer).values():
-        if is_users(value):
+        if is_user_defined(value):
             named = value if inspect.isfunction(value) else type(value)
-            found[named.__name__] = named
-    return found
+            objects[named.__name__] = named
+    return objects
 
 
 def _new_lambda(layer: Any, changes: Mapping[str, Any]) -> Any:
-    """Copies a `Lambda` by its function: a config would hold its bytes."""
+    """Copies a `Lambda` with its function, which a config stores as bytes."""
     shape = _config(layer).get("output_shape")
     settings = {
         "name": layer.name,
         "trainable": layer.trainable,
         "dtype": layer.dtype_policy,
-        # A function of the inputs is left out: Keras finds the shape itself.
+        # Without a function for the shape, Keras infers the shape.
         "output_shape": shape if isinstance(shape, (list, tuple)) else None,
     }
     return keras.layers.Lambda(
@@ -165,7 +163,7 @@ def _new_operation(operation: Any, changes: Mapping[str, Any]) -> Any:
 
 
 def _without_ours(value: Any, layer: Any) -> Any:
-    """Returns a config in which regularizers of this package are plain."""
+    """Replaces regularizers of this package in a config by Keras' own."""
     if isinstance(value, (list, tuple)):
         return type(value)(_without_ours(each, layer) for each in value)
     if not isinstance(value, dict):
@@ -178,15 +176,15 @@ def _without_ours(value: Any, layer: Any) -> Any:
         plain = keras.regularizers.L2(ours.weight_decay)
         return keras.saving.serialize_keras_object(plain)
     if isinstance(ours, keras.regularizers.Regularizer):
-        return None  # About noise that is no longer there.
+        return None  # It regularizes noise, which a plain layer lacks.
     raise BayesdropError(
-        f"Layer `{layer.name}` has no plain form. Expected nothing in its "
-        "config that needs this package to be loaded. Received: "
+        f"Layer `{layer.name}` has no plain form. Expected a config that loads "
+        "without this package. Received: "
         f"{type(layer).__name__} with {type(ours).__name__} inside"
     )
 
 
-def _load(old: Any, new: Any, masks: Masks) -> None:
+def _load(old: Any, new: Any, masks: KernelMasks) -> None:
     """Copies all weights below `old` to `new`, and applies masks."""
     if not isinstance(old, keras.Layer):
         return
@@ -213,7 +211,7 @@ def _load(old: Any, new: Any, masks: Masks) -> None:
 
 
 def _load_assets(old: Any, new: Any) -> None:
-    """Copies what a layer keeps in files, such as a vocabulary."""
+    """Copies the assets of a layer, such as a vocabulary."""
     with tempfile.TemporaryDirectory() as folder:
         old.save_assets(folder)
         if any(pathlib.Path(folder).iterdir()):

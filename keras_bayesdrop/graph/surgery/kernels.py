@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of a model: where they are, and what of them is kept."""
+"""Finds the kernels of a model, and the weights of them to keep."""
 
 import dataclasses
 from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -14,6 +15,9 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.layers.sources import SparseSource
 
 BoolArray = npt.NDArray[np.bool_]
+
+# Which weights of a kernel to keep, by the `id` of the layer.
+KernelMasks = Mapping[int, BoolArray]
 
 # Plain layers with one kernel.
 KERNEL_LAYERS = (
@@ -37,8 +41,9 @@ class Kernel:
     Attributes:
         path: Names from the model down to the layer, joined by `/`.
         layer: The layer.
-        mean: The kernel; the means, if it carries noise.
-        log_alpha: Of each weight, if it carries noise.
+        mean: The kernel, or the means of a kernel with noise.
+        log_alpha: Log alpha of each weight of a kernel with noise, else
+            `None`.
     """
 
     path: str
@@ -47,7 +52,7 @@ class Kernel:
     log_alpha: npt.NDArray[Any] | None
 
     def kept(self, threshold: float) -> BoolArray:
-        """Returns which weights are kept.
+        """Returns the mask of the weights to keep.
 
         Args:
             threshold: Weights with noise are kept up to this log alpha. Plain
@@ -70,13 +75,13 @@ def find_kernels(model: Any) -> list[Kernel]:
     Returns:
         The kernels in the order of the layers.
     """
-    found: dict[int, Kernel] = {}
+    kernels: dict[int, Kernel] = {}
     for path, layer in layers_by_path(model):
-        if id(layer) not in found:
+        if id(layer) not in kernels:
             kernel = _kernel_of(path, layer)
             if kernel is not None:
-                found[id(layer)] = kernel
-    return list(found.values())
+                kernels[id(layer)] = kernel
+    return list(kernels.values())
 
 
 def layers_by_path(layer: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -98,10 +103,10 @@ def _kernel_of(path: str, layer: Any) -> Kernel | None:
         log_alpha = as_array(layer.log_alpha())
         if np.isnan(log_alpha).any() or not np.isfinite(mean).all():
             raise BayesdropError(
-                f"The weights of layer `{path}` cannot be told apart. Expected "
-                "finite means and a number for every log alpha. Received: "
-                f"{int(np.isnan(log_alpha).sum())} log alpha and "
-                f"{int((~np.isfinite(mean)).sum())} means that are not"
+                f"The weights of layer `{path}` are not finite. Expected "
+                "finite means, and no log alpha that is NaN. Received: "
+                f"{int(np.isnan(log_alpha).sum())} log alpha that are NaN and "
+                f"{int((~np.isfinite(mean)).sum())} means that are not finite"
             )
         return Kernel(path, layer, mean, np.broadcast_to(log_alpha, mean.shape))
     if isinstance(layer, KERNEL_LAYERS):

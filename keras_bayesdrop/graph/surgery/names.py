@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of layers once nested models are opened: each is there once."""
+"""Unique names for the layers of a model whose nested models are opened."""
 
 from collections.abc import Iterable
 from typing import Any
 
 
-class Names:
-    """Hands out names that no other layer has.
+class LayerNames:
+    """Gives each layer a unique name.
 
-    A layer keeps its name if no other has taken it; otherwise it is named by
-    its path, and numbered if that is taken as well.
+    A layer keeps its name if it is free. Otherwise the name is the path of the
+    layer, with a number if the path is taken as well.
 
     Args:
-        taken: Names that are not to be used.
+        taken: Names that layers must not get.
     """
 
     def __init__(self, taken: Iterable[str]) -> None:
@@ -20,13 +20,13 @@ class Names:
         self._reserved: dict[int, str] = {}
 
     def reserve(self, layer: Any, name: str) -> None:
-        """Keeps a name for a layer, unless another has it."""
+        """Reserves a name for a layer, unless it is taken."""
         if name not in self._taken and id(layer) not in self._reserved:
             self._taken.add(name)
             self._reserved[id(layer)] = name
 
     def inherit(self, layer: Any, other: Any) -> None:
-        """Hands the name that was kept for `other` on to `layer`."""
+        """Moves the name reserved for `other` to `layer`."""
         if id(other) in self._reserved:
             self._reserved[id(layer)] = self._reserved.pop(id(other))
 
@@ -38,7 +38,7 @@ class Names:
             path: Names from the model down to it.
 
         Returns:
-            A name that has not been handed out before.
+            A name that no other layer got.
         """
         if id(layer) in self._reserved:
             return self._reserved.pop(id(layer))

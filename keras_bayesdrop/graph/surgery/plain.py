@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a layer is without its noise, in layers of Keras alone.
+"""Replaces a layer by Keras layers without noise.
 
-variational layer        Dense or Conv with the means that are kept
+variational layer        Dense or Conv with the means of the weights to keep
 wrapper with noise       the layer inside
-noise that is learned    nothing
-MCDropout and its like   the layer of Keras, which is off at prediction
-anything else            a copy
+learned noise            no layer
+MCDropout and the like   the Keras layer, which is off at prediction
+any other layer          a copy
 """
 
 from typing import Any
@@ -16,13 +16,13 @@ import numpy as np
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop._core.export import PACKAGE
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.graph.surgery.copies import Masks
-from keras_bayesdrop.graph.surgery.copies import Part
-from keras_bayesdrop.graph.surgery.copies import copied
+from keras_bayesdrop.graph.surgery.copies import Replacement
+from keras_bayesdrop.graph.surgery.copies import copy_layer
 from keras_bayesdrop.graph.surgery.copies import new_layer
-from keras_bayesdrop.graph.surgery.copies import users_objects
+from keras_bayesdrop.graph.surgery.copies import user_defined_objects
+from keras_bayesdrop.graph.surgery.kernels import KernelMasks
 from keras_bayesdrop.graph.surgery.kernels import as_array
-from keras_bayesdrop.graph.surgery.names import Names
+from keras_bayesdrop.graph.surgery.names import LayerNames
 from keras_bayesdrop.layers import MCAlphaDropout
 from keras_bayesdrop.layers import MCDropout
 from keras_bayesdrop.layers import MCGaussianDropout
@@ -37,7 +37,7 @@ from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import NoiseSource
 from keras_bayesdrop.noise import NoiseThenLayer
 
-# Without their noise these are the class of Keras, with their own kernel.
+# Layers that become a Keras layer with the same kernel.
 _PLAIN_KERNELS: dict[type, Any] = {
     DropConnectConv2D: keras.layers.Conv2D,
     DropConnectDense: keras.layers.Dense,
@@ -52,19 +52,19 @@ _PLAIN_NOISE: dict[type, Any] = {
 }
 
 
-def plain_parts(
-    operation: Any, path: str, names: Names, masks: Masks
-) -> list[Part]:
-    """Returns the plain layers, in a row, that stand for a layer.
+def plain_replacements(
+    operation: Any, path: str, names: LayerNames, masks: KernelMasks
+) -> list[Replacement]:
+    """Returns the plain layers, in order, that replace a layer.
 
     Args:
         operation: Keras layer or operation.
         path: Names from the model down to it.
-        names: Gives the new layers their names.
+        names: Names for the new layers.
         masks: Weights to keep; the others become zero.
 
     Returns:
-        New layers, and how to load them. Nothing for noise alone.
+        The new layers. An empty list for a layer that is noise only.
     """
     if isinstance(operation, SparseSource) or (
         type(operation) in _PLAIN_KERNELS
@@ -72,13 +72,16 @@ def plain_parts(
         return [_mean_layer(operation, names.take(operation, path), masks)]
     inner = _layers_inside(operation)
     if inner is not None:
-        parts = []
+        replacements = []
         for number, layer in enumerate(inner, 1):
             if number == len(inner):
                 names.inherit(layer, operation)
             inside = f"{path}/{layer.name}"
-            parts += plain_parts(layer, inside, names, masks)
-        return [Part(part.layer, part.load, alone=True) for part in parts]
+            replacements += plain_replacements(layer, inside, names, masks)
+        return [
+            Replacement(each.layer, each.load, alone=True)
+            for each in replacements
+        ]
     if type(operation) in _PLAIN_NOISE:
         return _plain_noise(operation, path, names)
     if type(operation) is keras.layers.TimeDistributed:
@@ -87,16 +90,15 @@ def plain_parts(
         if _needs_this_package(layer):
             raise BayesdropError(
                 f"Layer `{path}` has no plain form. Expected layers of Keras, "
-                "layers of this package that can be made plain, and layers "
-                "without such layers inside. Received: "
+                "or layers of this package that have one. Received: "
                 f"{type(operation).__name__}"
                 + ("" if layer is operation else f" with `{layer.name}` inside")
             )
-    return [copied(operation, names.take(operation, path), masks)]
+    return [copy_layer(operation, names.take(operation, path), masks)]
 
 
 def _layers_inside(operation: Any) -> list[Any] | None:
-    """Returns the layers in a row that a layer is, if it is nothing more."""
+    """Returns the layers, in order, that a layer consists of, or `None`."""
     if isinstance(operation, PlainInside):
         return operation.plain_layers()
     if isinstance(operation, NoiseThenLayer):
@@ -108,9 +110,9 @@ def _layers_inside(operation: Any) -> list[Any] | None:
     return None
 
 
-def _mean_layer(layer: Any, name: str, masks: Masks) -> Part:
-    """Returns the layer whose weights are the means that are kept."""
-    with keras.saving.custom_object_scope(users_objects(layer)):
+def _mean_layer(layer: Any, name: str, masks: KernelMasks) -> Replacement:
+    """Returns the plain layer with the means of the weights to keep."""
+    with keras.saving.custom_object_scope(user_defined_objects(layer)):
         if isinstance(layer, SparseSource):
             plain, mean = layer.plain_layer(), layer.mean_kernel()
         else:
@@ -124,11 +126,11 @@ def _mean_layer(layer: Any, name: str, masks: Masks) -> Part:
         if new.use_bias:
             new.bias.assign(as_array(layer.bias))
 
-    return Part(new, load, alone=True)
+    return Replacement(new, load, alone=True)
 
 
-def _plain_noise(layer: Any, path: str, names: Names) -> list[Part]:
-    """Returns the layer of Keras with the same noise, if it has one."""
+def _plain_noise(layer: Any, path: str, names: LayerNames) -> list[Replacement]:
+    """Returns the Keras layer with the same noise, if there is one."""
     config = layer.get_config()
     plain = _PLAIN_NOISE[type(layer)]
     noise = config.pop("noise", "bernoulli")
@@ -138,33 +140,36 @@ def _plain_noise(layer: Any, path: str, names: Names) -> list[Part]:
     elif noise != "bernoulli":
         return []
     config["name"] = names.take(layer, path)
-    return [Part(plain.from_config(config), alone=True)]
+    return [Replacement(plain.from_config(config), alone=True)]
 
 
 def _time_distributed(
-    wrapper: Any, path: str, names: Names, masks: Masks
-) -> list[Part]:
+    wrapper: Any, path: str, names: LayerNames, masks: KernelMasks
+) -> list[Replacement]:
     inside = f"{path}/{wrapper.layer.name}"
-    # What is inside another layer need not be unique in the model.
-    parts = plain_parts(wrapper.layer, inside, Names(()), masks)
-    if len(parts) > 1:
+    # The name of an inner layer need not be unique in the model.
+    replacements = plain_replacements(
+        wrapper.layer, inside, LayerNames(()), masks
+    )
+    if len(replacements) > 1:
         raise BayesdropError(
-            f"Layer `{path}` has no plain form. Expected one layer in it. "
-            f"Received: {type(wrapper).__name__} around {len(parts)} layers"
+            f"Layer `{path}` has no plain form. Expected a wrapper around one "
+            f"plain layer. Received: {type(wrapper).__name__} around "
+            f"{len(replacements)} layers"
         )
     name = names.take(wrapper, path)
     return [
-        Part(
+        Replacement(
             keras.layers.TimeDistributed(
-                part.layer,
+                each.layer,
                 name=name,
                 trainable=wrapper.trainable,
                 dtype=wrapper.dtype_policy,
             ),
-            part.load,
-            part.alone,
+            each.load,
+            each.alone,
         )
-        for part in parts
+        for each in replacements
     ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that take moments through layers: importing them registers them."""
+"""Rules of Keras' layers. Importing this package registers them."""
 
 from keras_bayesdrop.moments.rules.activation import activation as activation
 from keras_bayesdrop.moments.rules.conv import conv as conv
@@ -12,5 +12,5 @@ from keras_bayesdrop.moments.rules.normalization import (
 from keras_bayesdrop.moments.rules.pooling import (
     average_pooling as average_pooling,
 )
-from keras_bayesdrop.moments.rules.shaping import moves as moves
+from keras_bayesdrop.moments.rules.shaping import move as move
 from keras_bayesdrop.moments.rules.softmax import softmax as softmax

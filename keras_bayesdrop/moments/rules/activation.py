@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations, as layers and after a product."""
+"""Rules of activations: as layers, and inside other layers."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ import tensorflow as tf
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.moments import activations
 from keras_bayesdrop.moments.fusing import fused
-from keras_bayesdrop.moments.moments import Factor
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import Factor
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 from keras_bayesdrop.moments.registry import register_rule
 from keras_bayesdrop.moments.rules.softmax import softmax_outcome
 
-# Those that never decrease.
+# Activations that never decrease.
 INCREASING = frozenset(
     {
         keras.activations.relu,
@@ -36,27 +36,27 @@ INCREASING = frozenset(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Activated(Moments):
-    """Moments of feature maps behind an activation that never decreases.
+class Activated(MeanVariance):
+    """Moments of feature maps after an activation that never decreases.
 
-    A rule may go back: what is not used of the graph is not computed.
+    A later rule may replace the activation. TensorFlow then skips it.
 
     Attributes:
         activation: The rule of the activation.
-        before: What it was applied to.
+        before: Moments before the activation.
     """
 
     activation: activations.Activation
-    before: Moments
+    before: MeanVariance
 
 
-def activate(function: Any, x: Moments, name: str) -> Outcome:
+def activate(function: Any, x: MeanVariance, name: str) -> Outcome:
     """Applies one of Keras' activation functions.
 
     Args:
         function: The function, or `None`.
-        x: What it is applied to.
-        name: Of the layer, for messages.
+        x: Moments of the input.
+        name: Name of the layer, for messages.
     """
     if function is keras.activations.softmax:
         return softmax_outcome(x)
@@ -64,57 +64,59 @@ def activate(function: Any, x: Moments, name: str) -> Outcome:
     if known is None:
         label = getattr(function, "__name__", repr(function))
         raise PlanError(
-            f"Layer `{name}` has an activation without a rule for moments. "
-            "Expected one of Keras' own with its default settings. Received: "
+            f"The activation of layer `{name}` has no rule for moments. "
+            "Expected a function of Keras with default settings. Received: "
             f"activation={label}"
         )
     return apply(known, x, function in INCREASING)
 
 
 def apply(
-    activation: activations.Activation, x: Moments, increasing: bool = False
+    activation: activations.Activation,
+    x: MeanVariance,
+    increasing: bool = False,
 ) -> Outcome:
-    """Applies the moments of an activation to every unit alone.
+    """Applies the rule of an activation to each unit.
 
     Args:
-        activation: Its rule.
-        x: What it is applied to.
-        increasing: Whether it never decreases.
+        activation: The rule.
+        x: Moments of the input.
+        increasing: Whether the activation never decreases.
     """
     if activation is activations.linear:
         return Outcome(x, (Factor(tf.ones_like(x.mean)),), linear=True)
     if x.mean.shape.rank != 2:
-        # Covariances are not carried, so the derivative is not needed.
-        made = Moments(
+        # Feature maps have no covariances, so no derivative is needed.
+        moments = MeanVariance(
             *fused([lambda *x: activation(*x)[:2]], x.mean, x.spread())
         )
         if increasing:
-            made = Activated(
-                made.mean, made.variance, activation=activation, before=x
+            moments = Activated(
+                moments.mean, moments.variance, activation=activation, before=x
             )
-        return Outcome(made)
+        return Outcome(moments)
     mean, variance, gain = activation(x.mean, x.spread())
-    made = Moments(mean, variance)
+    moments = MeanVariance(mean, variance)
     if activation is not activations.relu:
-        return Outcome(made, (Factor(gain),))
+        return Outcome(moments, (Factor(gain),))
 
-    def joint(before: tf.Tensor) -> tuple[Moments, tf.Tensor]:
-        return made, activations.relu_covariance(x.mean, before)
+    def joint(before: tf.Tensor) -> tuple[MeanVariance, tf.Tensor]:
+        return moments, activations.relu_covariance(x.mean, before)
 
-    return Outcome(made, (Factor(gain),), joint)
+    return Outcome(moments, (Factor(gain),), joint)
 
 
 @register_rule(keras.layers.Activation)
 def activation(
-    layer: keras.layers.Activation, inputs: Sequence[Moments]
+    layer: keras.layers.Activation, inputs: Sequence[MeanVariance]
 ) -> Outcome:
-    """Any activation that is known by its function."""
+    """Any activation function with a rule."""
     return activate(layer.activation, inputs[0], layer.name)
 
 
 @register_rule(keras.layers.ReLU)
-def relu(layer: keras.layers.ReLU, inputs: Sequence[Moments]) -> Outcome:
-    """max(x, 0), with a slope below zero; with other settings by quadrature."""
+def relu(layer: keras.layers.ReLU, inputs: Sequence[MeanVariance]) -> Outcome:
+    """max(x, 0) or max(x, slope * x); other settings by quadrature."""
     slope = float(layer.negative_slope or 0.0)
     rule = activations.leaky_relu(slope) if slope else activations.relu
     if layer.max_value is not None or layer.threshold:
@@ -124,7 +126,7 @@ def relu(layer: keras.layers.ReLU, inputs: Sequence[Moments]) -> Outcome:
 
 @register_rule(keras.layers.LeakyReLU)
 def leaky_relu(
-    layer: keras.layers.LeakyReLU, inputs: Sequence[Moments]
+    layer: keras.layers.LeakyReLU, inputs: Sequence[MeanVariance]
 ) -> Outcome:
     """max(x, slope * x)."""
     rule = activations.leaky_relu(float(layer.negative_slope))
@@ -132,7 +134,7 @@ def leaky_relu(
 
 
 @register_rule(keras.layers.ELU)
-def elu(layer: keras.layers.ELU, inputs: Sequence[Moments]) -> Outcome:
+def elu(layer: keras.layers.ELU, inputs: Sequence[MeanVariance]) -> Outcome:
     """The exponential linear unit, by quadrature."""
     rule = activations.quadrature(layer.call)
     return apply(rule, inputs[0], increasing=layer.alpha >= 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions."""
+"""Rules of convolutions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,41 +7,41 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 from keras_bayesdrop.moments.registry import register_rule
 from keras_bayesdrop.moments.rules.activation import activate
 
 
 @register_rule(keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
-def conv(layer: Any, inputs: Sequence[Moments]) -> Outcome:
-    """A convolution: mean by the kernel, variance by its squares.
+def conv(layer: Any, inputs: Sequence[MeanVariance]) -> Outcome:
+    """A convolution: the mean with the kernel, the variance with its squares.
 
-    Units count as independent: what overlapping windows share is left out.
+    Treats units as independent, and ignores that windows overlap.
     """
     return convolve(layer, inputs[0], keras.ops.conv)
 
 
 @register_rule(keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
-def depthwise_conv(layer: Any, inputs: Sequence[Moments]) -> Outcome:
-    """A convolution of every channel alone."""
+def depthwise_conv(layer: Any, inputs: Sequence[MeanVariance]) -> Outcome:
+    """A convolution of each channel by itself."""
     return convolve(layer, inputs[0], keras.ops.depthwise_conv)
 
 
 def convolve(
     layer: Any,
-    x: Moments,
+    x: MeanVariance,
     operation: Any,
     kernel: Any = None,
     spread: Any = None,
 ) -> Outcome:
-    """Takes moments through a convolution.
+    """Propagates moments through a convolution.
 
     Args:
-        layer: Has the settings, the bias and the activation.
-        x: What goes in.
-        operation: Of `keras.ops`.
-        kernel: Mean of the kernel, by default that of the layer.
+        layer: The layer with settings, bias and activation.
+        x: Moments of the input.
+        operation: Function of `keras.ops`.
+        kernel: Mean of the kernel, by default the kernel of the layer.
         spread: Variance of the kernel, if it has one.
     """
 
@@ -76,11 +76,11 @@ def convolve(
     if x.variance is not None:
         variance = run(x.variance, tf.square(weights))
     if spread is not None:
-        # A weight meets an output once: what it adds is that of a product.
+        # A weight enters an output once, as in a matmul.
         own = run(x.spread() + tf.square(x.mean), tf.cast(spread, mean.dtype))
         variance = own if variance is None else variance + own
     return Outcome(
-        Moments(mean, variance),
+        MeanVariance(mean, variance),
         linear=True,
         then=lambda y: activate(layer.activation, y, layer.name),
     )

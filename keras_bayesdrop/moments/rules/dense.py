@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense layers."""
+"""Rules of dense layers."""
 
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -8,16 +8,16 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop.moments.moments import Matrix
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import Matrix
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 from keras_bayesdrop.moments.registry import register_rule
 from keras_bayesdrop.moments.rules.activation import activate
 
 
 @register_rule(keras.layers.Dense)
-def dense(layer: keras.layers.Dense, inputs: Sequence[Moments]) -> Outcome:
-    """A matmul: mean by W, variance by the squares of W.
+def dense(layer: keras.layers.Dense, inputs: Sequence[MeanVariance]) -> Outcome:
+    """A matmul: the mean with W, the variance with the squares of W.
 
     E y = E x W + b,    Var y[j] = sum{ W[ij]^2 Var x[i] : i }
     """
@@ -25,18 +25,18 @@ def dense(layer: keras.layers.Dense, inputs: Sequence[Moments]) -> Outcome:
 
 
 def multiply(
-    layer: Any, x: Moments, kernel: Any, spread: Any = None
+    layer: Any, x: MeanVariance, kernel: Any, spread: Any = None
 ) -> Outcome:
-    """Takes moments through a matmul.
+    """Propagates moments through a matmul.
 
-    With independent weights of variance `spread`, each output has its own:
+    Independent weights of variance `spread` add to each variance:
 
         Cov(y[j], y[k]) = (W' Cov(x) W)[jk]
             + (j = k) sum{ spread[ij] (Var x[i] + (E x[i])^2) : i }
 
     Args:
-        layer: Has the bias and the activation.
-        x: What goes in.
+        layer: The layer with bias and activation.
+        x: Moments of the input.
         kernel: Mean of the kernel.
         spread: Variance of the kernel, if it has one.
     """
@@ -56,7 +56,7 @@ def multiply(
         if not x.certain and mean.shape.rank == 2:
             joint = _with_own_variance(mean, kernel, own)
     return Outcome(
-        Moments(mean, variance),
+        MeanVariance(mean, variance),
         (Matrix(kernel),),
         joint,
         linear=True,
@@ -67,9 +67,9 @@ def multiply(
 
 def _with_own_variance(
     mean: tf.Tensor, kernel: tf.Tensor, own: tf.Tensor
-) -> Callable[[tf.Tensor], tuple[Moments, tf.Tensor]]:
-    def joint(before: tf.Tensor) -> tuple[Moments, tf.Tensor]:
+) -> Callable[[tf.Tensor], tuple[MeanVariance, tf.Tensor]]:
+    def joint(before: tf.Tensor) -> tuple[MeanVariance, tf.Tensor]:
         between = tf.einsum("ij,rik,kl->rjl", kernel, before, kernel)
-        return Moments(mean, tf.linalg.diag_part(between) + own), between
+        return MeanVariance(mean, tf.linalg.diag_part(between) + own), between
 
     return joint

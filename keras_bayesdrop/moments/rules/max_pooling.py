@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling by maxima, two units at a time by Clark's formula.
+"""Rules of max pooling: two units at a time, by Clark's formula.
 
-Behind an activation that never decreases, the largest of all is that of the
-largest before it:
+After an activation that never decreases, the maximum is the activation of the
+maximum before it:
 
     max{ f(x[i]) : i } = f(max{ x[i] : i })
 
-The right side has fewer units to take `f` of, and sums before an activation are
-nearer to normal than what it makes of them.
+The right side applies `f` to fewer units, and units before an activation are
+closer to normal than after it.
 """
 
 import functools
@@ -21,15 +21,15 @@ import tensorflow as tf
 
 from keras_bayesdrop.moments import normal
 from keras_bayesdrop.moments.fusing import fused
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 from keras_bayesdrop.moments.registry import register_rule
 from keras_bayesdrop.moments.rules.activation import Activated
 from keras_bayesdrop.moments.rules.activation import apply
 
-# Standard deviations after which nothing happens in float32.
+# Largest number of standard deviations that makes a difference in float32.
 _FAR = 30.0
-# Added to variances, of which the root is divided by.
+# Added to variances before dividing by their root.
 _TINY = 1e-30
 
 
@@ -38,29 +38,31 @@ _TINY = 1e-30
     keras.layers.MaxPooling2D,
     keras.layers.MaxPooling3D,
 )
-def max_pooling(layer: Any, inputs: Sequence[Moments]) -> Outcome:
+def max_pooling(layer: Any, inputs: Sequence[MeanVariance]) -> Outcome:
     """Maxima of windows, two units at a time by Clark's formula."""
     return _before_activation(layer, inputs[0], _pool)
 
 
 def _before_activation(
-    layer: Any, x: Moments, pool: Callable[[Any, Moments], Moments]
+    layer: Any,
+    x: MeanVariance,
+    pool: Callable[[Any, MeanVariance], MeanVariance],
 ) -> Outcome:
-    """Takes maxima ahead of an activation, if there is one to do so."""
+    """Pools before an activation that never decreases, if there is one."""
     if x.certain:
-        return Outcome(Moments(tf.convert_to_tensor(layer.call(x.mean))))
+        return Outcome(MeanVariance(tf.convert_to_tensor(layer.call(x.mean))))
     if isinstance(x, Activated):
         return apply(x.activation, pool(layer, x.before), increasing=True)
     return Outcome(pool(layer, x))
 
 
-def _pool(layer: Any, x: Moments) -> Moments:
+def _pool(layer: Any, x: MeanVariance) -> MeanVariance:
     if _is_grid(layer, x.mean):
         steps = [
             functools.partial(_pool_axis, axis, pool)
             for axis, pool in enumerate(layer.pool_size, start=1)
         ]
-        return Moments(*fused(steps, x.mean, x.spread()))
+        return MeanVariance(*fused(steps, x.mean, x.spread()))
     mean = _windows(layer, x.mean, float("-inf"))
     variance = _windows(layer, x.spread(), 0.0)
     return _maximum(list(zip(mean, variance, strict=True)))
@@ -71,12 +73,12 @@ def _pool(layer: Any, x: Moments) -> Moments:
     keras.layers.GlobalMaxPooling2D,
     keras.layers.GlobalMaxPooling3D,
 )
-def global_max_pooling(layer: Any, inputs: Sequence[Moments]) -> Outcome:
-    """The maximum over all places, by halves."""
+def global_max_pooling(layer: Any, inputs: Sequence[MeanVariance]) -> Outcome:
+    """The maximum over all positions."""
     return _before_activation(layer, inputs[0], _pool_all)
 
 
-def _pool_all(layer: Any, x: Moments) -> Moments:
+def _pool_all(layer: Any, x: MeanVariance) -> MeanVariance:
     first = layer.data_format == "channels_first"
     rank = x.mean.shape.rank
     axes = [*range(2, rank)] if first else [*range(1, rank - 1)]
@@ -95,13 +97,13 @@ def _pool_all(layer: Any, x: Moments) -> Moments:
         return pooled
     shape = [1 if a in axes else s for a, s in enumerate(x.mean.shape)]
     shape[0] = -1
-    return Moments(
+    return MeanVariance(
         tf.reshape(pooled.mean, shape), tf.reshape(pooled.spread(), shape)
     )
 
 
 def _is_grid(layer: Any, x: tf.Tensor) -> bool:
-    """Whether windows lie side by side and cover everything."""
+    """Returns True if windows lie side by side and cover everything."""
     sizes = x.shape[1:-1]
     return (
         layer.data_format == "channels_last"
@@ -116,10 +118,10 @@ def _is_grid(layer: Any, x: tf.Tensor) -> bool:
 def _pool_axis(
     axis: int, pool: int, mean: tf.Tensor, variance: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Takes maxima of windows along one axis, side by side.
+    """Takes maxima of windows that lie side by side along one axis.
 
-    Their entries are whole lines of memory, which is many times faster than
-    picking them out by strides along several axes.
+    Their entries are contiguous in memory, which is many times faster than
+    strides along several axes.
     """
     shape = mean.shape.as_list()
     after = [shape[axis] // pool, *shape[axis + 1 :]]
@@ -135,7 +137,7 @@ def _pool_axis(
 
 
 def _windows(layer: Any, x: tf.Tensor, padding: float) -> list[tf.Tensor]:
-    """Returns, per place of a window, the entries that windows have there."""
+    """Returns, per position in a window, the entries of all windows there."""
     first = layer.data_format == "channels_first"
     if first:
         x = tf.transpose(x, [0, *range(2, x.shape.rank), 1])
@@ -153,20 +155,20 @@ def _windows(layer: Any, x: tf.Tensor, padding: float) -> list[tf.Tensor]:
             paddings.append([0, 0])
         sizes.append(out)
     x = tf.pad(x, [*paddings, [0, 0]], constant_values=padding)
-    found = []
+    entries = []
     for offset in _offsets(pool):
         begin = [slice(None)]
         for axis in range(places):
             last = offset[axis] + (sizes[axis] - 1) * strides[axis] + 1
             begin.append(slice(offset[axis], last, strides[axis]))
-        piece = x[tuple(begin)]
+        entry = x[tuple(begin)]
         if first:
-            piece = tf.transpose(
-                piece,
-                [0, piece.shape.rank - 1, *range(1, piece.shape.rank - 1)],
+            entry = tf.transpose(
+                entry,
+                [0, entry.shape.rank - 1, *range(1, entry.shape.rank - 1)],
             )
-        found.append(piece)
-    return found
+        entries.append(entry)
+    return entries
 
 
 def _offsets(pool: Sequence[int]) -> list[tuple[int, ...]]:
@@ -176,7 +178,7 @@ def _offsets(pool: Sequence[int]) -> list[tuple[int, ...]]:
     return offsets
 
 
-def _maximum(parts: list[tuple[tf.Tensor, tf.Tensor]]) -> Moments:
+def _maximum(parts: list[tuple[tf.Tensor, tf.Tensor]]) -> MeanVariance:
     """Takes maxima two at a time, as in a knock-out tournament."""
     while len(parts) > 1:
         half = len(parts) // 2
@@ -187,7 +189,7 @@ def _maximum(parts: list[tuple[tf.Tensor, tf.Tensor]]) -> Moments:
             )
         ]
         parts = met + parts[2 * half :]
-    return Moments(*parts[0])
+    return MeanVariance(*parts[0])
 
 
 def _clark(
@@ -201,11 +203,11 @@ def _clark(
         E max          = m1 + t r
         E (max - m1)^2 = v1 (1 - q) + v2 q - a t^2 r
     """
-    # Not zero, so that what is certain needs no case of its own.
+    # Never zero, so that certain units need no case of their own.
     both = variance + variance2 + _TINY
     spread = tf.sqrt(both)
     ahead = mean >= mean2
-    # How far ahead, in standard deviations; padding is infinitely far behind.
+    # Distance in standard deviations; for padding it is infinite.
     far = tf.minimum(tf.abs(mean - mean2) / spread, _FAR)
     q, r = normal.tail_and_excess(far)
     v1 = tf.where(ahead, variance, variance2)

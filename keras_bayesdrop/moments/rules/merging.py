@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers with several inputs."""
+"""Rules of layers with several inputs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,32 +7,34 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop.moments.moments import Factor
-from keras_bayesdrop.moments.moments import Matrix
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import Factor
+from keras_bayesdrop.moments.outcome import Matrix
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 from keras_bayesdrop.moments.registry import register_rule
 
 
 @register_rule(keras.layers.Add)
-def add(layer: Any, inputs: Sequence[Moments]) -> Outcome:
-    """A sum. Without covariances, its terms count as independent."""
+def add(layer: Any, inputs: Sequence[MeanVariance]) -> Outcome:
+    """A sum. Without covariances, treats its terms as independent."""
     return _combine(inputs, [1.0] * len(inputs))
 
 
 @register_rule(keras.layers.Subtract)
-def subtract(layer: Any, inputs: Sequence[Moments]) -> Outcome:
+def subtract(layer: Any, inputs: Sequence[MeanVariance]) -> Outcome:
     """A difference."""
     return _combine(inputs, [1.0, -1.0])
 
 
 @register_rule(keras.layers.Average)
-def average(layer: Any, inputs: Sequence[Moments]) -> Outcome:
+def average(layer: Any, inputs: Sequence[MeanVariance]) -> Outcome:
     """A mean of inputs."""
     return _combine(inputs, [1.0 / len(inputs)] * len(inputs))
 
 
-def _combine(inputs: Sequence[Moments], factors: Sequence[float]) -> Outcome:
+def _combine(
+    inputs: Sequence[MeanVariance], factors: Sequence[float]
+) -> Outcome:
     mean = tf.add_n([f * x.mean for f, x in zip(factors, inputs, strict=True)])
     variance = None
     if not all(x.certain for x in inputs):
@@ -40,12 +42,12 @@ def _combine(inputs: Sequence[Moments], factors: Sequence[float]) -> Outcome:
             [f**2 * x.spread() for f, x in zip(factors, inputs, strict=True)]
         )
     jacobians = tuple(Factor(f * tf.ones_like(mean[:1])) for f in factors)
-    return Outcome(Moments(mean, variance), jacobians, linear=True)
+    return Outcome(MeanVariance(mean, variance), jacobians, linear=True)
 
 
 @register_rule(keras.layers.Concatenate)
-def concatenate(layer: Any, inputs: Sequence[Moments]) -> Outcome:
-    """Inputs side by side."""
+def concatenate(layer: Any, inputs: Sequence[MeanVariance]) -> Outcome:
+    """A concatenation."""
     mean = tf.concat([x.mean for x in inputs], layer.axis)
     variance = None
     if not all(x.certain for x in inputs):
@@ -57,4 +59,4 @@ def concatenate(layer: Any, inputs: Sequence[Moments]) -> Outcome:
         jacobians = tuple(
             Matrix(part) for part in tf.split(eye, widths, axis=0)
         )
-    return Outcome(Moments(mean, variance), jacobians, linear=True)
+    return Outcome(MeanVariance(mean, variance), jacobians, linear=True)

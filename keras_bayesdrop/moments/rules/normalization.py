@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalization by statistics that are fixed."""
+"""Rules of normalization by fixed statistics."""
 
 from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop.moments.moments import Factor
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import Factor
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 from keras_bayesdrop.moments.registry import register_rule
 
 
 @register_rule(keras.layers.BatchNormalization)
 def batch_normalization(
-    layer: keras.layers.BatchNormalization, inputs: Sequence[Moments]
+    layer: keras.layers.BatchNormalization, inputs: Sequence[MeanVariance]
 ) -> Outcome:
-    """A factor and a summand per channel, in inference mode."""
+    """A factor and a summand per channel, as in inference mode."""
     (x,) = inputs
     dtype = x.mean.dtype
     scale = tf.math.rsqrt(tf.cast(layer.moving_variance, dtype) + layer.epsilon)
@@ -30,17 +30,19 @@ def batch_normalization(
     scale, shift = tf.reshape(scale, shape), tf.reshape(shift, shape)
     variance = None if x.certain else x.spread() * tf.square(scale)
     return Outcome(
-        Moments(x.mean * scale + shift, variance), (Factor(scale),), linear=True
+        MeanVariance(x.mean * scale + shift, variance),
+        (Factor(scale),),
+        linear=True,
     )
 
 
 @register_rule(keras.layers.Rescaling)
 def rescaling(
-    layer: keras.layers.Rescaling, inputs: Sequence[Moments]
+    layer: keras.layers.Rescaling, inputs: Sequence[MeanVariance]
 ) -> Outcome:
     """A factor and a summand."""
     (x,) = inputs
     mean = tf.convert_to_tensor(layer(x.mean))
     scale = tf.cast(layer.scale, mean.dtype) * tf.ones_like(mean[:1])
     variance = None if x.certain else x.spread() * tf.square(scale)
-    return Outcome(Moments(mean, variance), (Factor(scale),), linear=True)
+    return Outcome(MeanVariance(mean, variance), (Factor(scale),), linear=True)

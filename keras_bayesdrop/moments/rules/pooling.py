@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling by averages."""
+"""Rules of average pooling."""
 
 import math
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 from keras_bayesdrop.moments.registry import register_rule
 
 
@@ -18,10 +18,10 @@ from keras_bayesdrop.moments.registry import register_rule
     keras.layers.AveragePooling2D,
     keras.layers.AveragePooling3D,
 )
-def average_pooling(layer: Any, inputs: Sequence[Moments]) -> Outcome:
-    """Means of windows: of `n` independent units, `1 / n^2` of each variance.
+def average_pooling(layer: Any, inputs: Sequence[MeanVariance]) -> Outcome:
+    """Means of windows: `n` independent units have `1 / n^2` of each variance.
 
-    At the border Keras divides by as many as the window holds.
+    At the border Keras divides by the number of entries in the window.
     """
     (x,) = inputs
     mean = tf.convert_to_tensor(layer.call(x.mean))
@@ -31,16 +31,15 @@ def average_pooling(layer: Any, inputs: Sequence[Moments]) -> Outcome:
         size = float(math.prod(layer.pool_size))
         count: Any = size
         if layer.padding == "same":
-            # An average of ones over all places, borders counted as zeros,
-            # would say how full a window is: the padding does not count, so
-            # ask for the sum by a window that is padded by hand.
+            # Padding does not count, so windows at the border hold fewer
+            # entries.
             count = _window_sizes(layer, x.variance)
         variance = pooled / count
-    return Outcome(Moments(mean, variance), linear=True)
+    return Outcome(MeanVariance(mean, variance), linear=True)
 
 
 def _window_sizes(layer: Any, x: tf.Tensor) -> tf.Tensor:
-    """Returns how many entries each window of a "same" pooling holds."""
+    """Returns the number of entries in each window of a "same" pooling."""
     ones = tf.ones_like(x[:1])
     places = ones.shape.rank - 2
     first = layer.data_format == "channels_first"
@@ -71,8 +70,10 @@ def _window_sizes(layer: Any, x: tf.Tensor) -> tf.Tensor:
     keras.layers.GlobalAveragePooling2D,
     keras.layers.GlobalAveragePooling3D,
 )
-def global_average_pooling(layer: Any, inputs: Sequence[Moments]) -> Outcome:
-    """Means over all places."""
+def global_average_pooling(
+    layer: Any, inputs: Sequence[MeanVariance]
+) -> Outcome:
+    """Means over all positions."""
     (x,) = inputs
     mean = tf.convert_to_tensor(layer.call(x.mean))
     variance = None
@@ -80,4 +81,4 @@ def global_average_pooling(layer: Any, inputs: Sequence[Moments]) -> Outcome:
         pooled = tf.convert_to_tensor(layer.call(x.variance))
         places = tf.size(x.mean[0]) // tf.size(mean[0])
         variance = pooled / tf.cast(places, pooled.dtype)
-    return Outcome(Moments(mean, variance), linear=True)
+    return Outcome(MeanVariance(mean, variance), linear=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers that move entries, and change none."""
+"""Rules of layers that move entries without changing them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +7,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop.moments.moments import Factor
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import Factor
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 from keras_bayesdrop.moments.registry import register_rule
 
 
@@ -26,8 +26,8 @@ from keras_bayesdrop.moments.registry import register_rule
     keras.layers.ZeroPadding3D,
     keras.layers.UpSampling1D,
 )
-def moves(layer: Any, inputs: Sequence[Moments]) -> Outcome:
-    """Moves the variances as it moves the means. Padding is certain."""
+def move(layer: Any, inputs: Sequence[MeanVariance]) -> Outcome:
+    """Moves variances like means. Padding is certain."""
     (x,) = inputs
     mean = tf.convert_to_tensor(layer.call(x.mean))
     variance = None
@@ -35,7 +35,7 @@ def moves(layer: Any, inputs: Sequence[Moments]) -> Outcome:
         variance = tf.convert_to_tensor(layer.call(x.variance))
     same = x.mean.shape.rank == 2 and isinstance(layer, keras.layers.Flatten)
     jacobians = (Factor(tf.ones_like(mean[:1])),) if same else ()
-    return Outcome(Moments(mean, variance), jacobians, linear=True)
+    return Outcome(MeanVariance(mean, variance), jacobians, linear=True)
 
 
 @register_rule(
@@ -43,7 +43,7 @@ def moves(layer: Any, inputs: Sequence[Moments]) -> Outcome:
     keras.layers.Identity,
     keras.layers.ActivityRegularization,
 )
-def nothing(layer: Any, inputs: Sequence[Moments]) -> Outcome:
-    """Hands everything on."""
+def identity(layer: Any, inputs: Sequence[MeanVariance]) -> Outcome:
+    """Returns the moments unchanged."""
     (x,) = inputs
     return Outcome(x, (Factor(tf.ones_like(x.mean[:1])),), linear=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax of uncertain logits."""
+"""Rule of the softmax of uncertain logits."""
 
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -10,53 +10,55 @@ import tensorflow as tf
 
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.moments import activations
-from keras_bayesdrop.moments.moments import Moments
-from keras_bayesdrop.moments.moments import Outcome
+from keras_bayesdrop.moments.outcome import MeanVariance
+from keras_bayesdrop.moments.outcome import Outcome
 from keras_bayesdrop.moments.registry import register_rule
 
 # Multiplies by a matrix.
 Product: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
 
-# Below all logits.
+# Smaller than any logit.
 _NEVER = -1e30
 
 
-def softmax_outcome(x: Moments) -> Outcome:
+def softmax_outcome(x: MeanVariance) -> Outcome:
     """Returns the moments of the softmax over the last axis.
 
-    A probability is the logistic function of how far its logit is ahead of
-    the others together:
+    A probability is the logistic function of the lead of its logit over the
+    others together:
 
         p[k] = sigmoid(u[k]),    u[k] = x[k] - log(sum{ exp(x[j]) : j != k })
 
-    `u` is taken as normal. Exact for two classes. Means are then scaled to sum
-    to one; so are second moments, which for one class that takes all are means.
+    `u` counts as normal, which is exact for two classes. Means are then scaled
+    to sum to one. Variances are scaled by the same factor.
     """
     logits, variance = x.mean, x.spread()
     diagonal = variance[..., tf.newaxis, :]
-    made = _probabilities(*_ahead(logits, variance, lambda s: s * diagonal))
+    moments = _probabilities(*_ahead(logits, variance, lambda s: s * diagonal))
 
-    def joint(before: tf.Tensor) -> tuple[Moments, tf.Tensor]:
+    def joint(before: tf.Tensor) -> tuple[MeanVariance, tf.Tensor]:
         variance = tf.linalg.diag_part(before)
-        made = _probabilities(*_ahead(logits, variance, lambda s: s @ before))
-        # J C J with J = diag(p) - p p', without a product of matrices.
-        p = made.mean
+        moments = _probabilities(
+            *_ahead(logits, variance, lambda s: s @ before)
+        )
+        # J C J with J = diag(p) - p p', without a matmul.
+        p = moments.mean
         with_p = tf.linalg.matvec(before, p)
         inner = before + _sum(p * with_p)[:, :, tf.newaxis]
         inner -= with_p[:, :, tf.newaxis] + with_p[:, tf.newaxis, :]
-        return made, p[:, :, tf.newaxis] * p[:, tf.newaxis, :] * inner
+        return moments, p[:, :, tf.newaxis] * p[:, tf.newaxis, :] * inner
 
     if logits.shape.rank != 2:
-        return Outcome(made)
-    # No mean derivative that holds for all rows: covariances with what comes
-    # before end here.
-    return Outcome(made, (), joint)
+        return Outcome(moments)
+    # Derivatives differ from row to row, which `Matrix` does not support:
+    # covariances with earlier values end here.
+    return Outcome(moments, (), joint)
 
 
 def _ahead(
     logits: tf.Tensor, variance: tf.Tensor, times: Product
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns mean and variance of how far each logit is ahead.
+    """Returns mean and variance of the lead of each logit.
 
     With the temperature `b` of `_temperature` and the shares
     `s = softmax(x / b)` of the other logits, and the covariance C of all,
@@ -64,8 +66,8 @@ def _ahead(
         mean[k]     = x[k] - b log(sum{ exp(x[j] / b) : j != k })
         variance[k] = C[kk] - 2 (C s)[k] + s' C s
 
-    For all logits together once, and for all but the largest, of which nothing
-    might be left; for all but any other by `_all_but_one`.
+    Sums over all logits, and over all but the largest, are computed directly;
+    `_all_but_one` derives the sums over all but any other from the former.
 
     Args:
         logits: Their means, [..., classes].
@@ -87,9 +89,9 @@ def _ahead(
     together = tf.reduce_logsumexp(scaled, axis=-1, keepdims=True)
     s = tf.exp(scaled - together)
     with_s = times(s)
-    made = s, b, b * together, with_s, _sum(s * with_s)
+    sums = s, b, b * together, with_s, _sum(s * with_s)
     every, (_, _, *but_top) = zip(
-        *(tf.unstack(each, axis=-2) for each in made), strict=True
+        *(tf.unstack(each, axis=-2) for each in sums), strict=True
     )
     but_one = _all_but_one(variance, *every)
     log_sum, cross, square = (
@@ -110,21 +112,20 @@ def _all_but_one(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns sums over all logits but one, from those over all.
 
-    Their shares are those of all, scaled. Their temperature is taken to be
-    that of all, and what it is besides put right to first order, less so the
-    higher it is.
+    Their shares are the shares of all, scaled. Their temperature is that of
+    all, corrected to first order.
 
     Args:
         variance: As in `_ahead`.
-        s: Shares of all. That of the one counts as at most a half: not so of
-            the largest logit, for which this is not meant.
+        s: Shares of all. Shares above a half, which only the largest logit
+            has, count as a half.
         b: Their temperature, [..., 1].
         log_sum: b log(sum{ exp(x[j] / b) : j }), [..., 1].
         with_s: C s.
         between: s' C s, [..., 1].
 
     Returns:
-        `log_sum`, `with_s` and `between` of the others, for each.
+        `log_sum`, `with_s` and `between` of the others, for each logit.
     """
     p = tf.minimum(s, 0.5)
     left, log_left, own = 1.0 - p, tf.math.log1p(-p), p * variance
@@ -141,16 +142,15 @@ def _all_but_one(
 def _temperature(spread: tf.Tensor, entropy: tf.Tensor) -> tf.Tensor:
     """Returns the temperature at which noisy logits are summed.
 
-    Logits with normal noise of covariance C are together ahead of their means
-    by about
+    For logits with normal noise of covariance C, approximately
 
         E log(sum{ exp(x[j]) : j }) ~ b log(sum{ exp(mean[j] / b) : j })
         b^2 = 1 + (sum{ s[j] C[jj] : j } - s' C s) / entropy(s)
 
-    with the shares `s = softmax(mean / b)`: right to first order in C, and in
-    proportion to the noise where it is large, as their maximum. For n logits
-    alike that is `sqrt((1 - 1 / n) log(n))` standard deviations: 1.44 for 10
-    and 2.14 for 100, where the mean of the maximum is 1.54 and 2.51.
+    with the shares `s = softmax(mean / b)`. That is exact to first order in C,
+    and grows in proportion to large noise, as the mean of the maximum does. For
+    n equal logits it is `sqrt((1 - 1 / n) log(n))` standard deviations: 1.44
+    for 10 and 2.14 for 100, where the mean of the maximum is 1.54 and 2.51.
 
     Args:
         spread: The numerator.
@@ -165,16 +165,18 @@ def _sum(x: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(x, axis=-1, keepdims=True)
 
 
-def _probabilities(ahead: tf.Tensor, spread: tf.Tensor) -> Moments:
+def _probabilities(ahead: tf.Tensor, spread: tf.Tensor) -> MeanVariance:
     first, second, _ = activations.sigmoid(ahead, spread)
     total = _sum(first)
     mean = first / total
-    # No more than of probabilities that are zero or one.
-    return Moments(mean, tf.minimum(second / total, mean * (1.0 - mean)))
+    # At most the variance of probabilities that are zero or one.
+    return MeanVariance(mean, tf.minimum(second / total, mean * (1.0 - mean)))
 
 
 @register_rule(keras.layers.Softmax)
-def softmax(layer: keras.layers.Softmax, inputs: Sequence[Moments]) -> Outcome:
+def softmax(
+    layer: keras.layers.Softmax, inputs: Sequence[MeanVariance]
+) -> Outcome:
     """Softmax over the last axis."""
     if layer.axis != -1:
         raise PlanError(

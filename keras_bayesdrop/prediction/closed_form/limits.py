@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from keras_bayesdrop.graph.read import Graph
 from keras_bayesdrop.graph.read import Node
 from keras_bayesdrop.graph.sites import noise_of
-from keras_bayesdrop.moments.covariance import FEW
-from keras_bayesdrop.moments.segments import segments_of
+from keras_bayesdrop.moments.case_segments import segments_of
+from keras_bayesdrop.moments.covariance import MAX_PAIRED_OUTPUTS
 
 # What covariances, or cases, of the rows of a step may take.
 _FULL_BYTES = 128 << 20
@@ -37,7 +37,9 @@ def covariance_rows(graph: Graph, nodes: Iterable[Node]) -> int:
         if noise_of(node.operation) is None:
             # Noise makes none that were not there before.
             (units, *_), taken = _widths(graph, node)
-            if units <= FEW and all(uses[value] == 1 for value in node.inputs):
+            if units <= MAX_PAIRED_OUTPUTS and all(
+                uses[value] == 1 for value in node.inputs
+            ):
                 # None with what it takes, which is not seen again.
                 taken = []
             largest = max(largest, units * max(units, *taken, 1))

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_bayesdrop.graph.read import Graph
 from keras_bayesdrop.graph.read import Node
 from keras_bayesdrop.moments.entropy import mean_entropy
-from keras_bayesdrop.moments.moments import Moments as UnitMoments
+from keras_bayesdrop.moments.outcome import MeanVariance
 from keras_bayesdrop.moments.rules.activation import activate
 from keras_bayesdrop.prediction.outputs import has_logits
 from keras_bayesdrop.predictive.heads import Head
@@ -52,7 +52,7 @@ def with_probabilities(graph: Graph, heads: Sequence[Head]) -> Graph:
 
 
 def read_output(
-    head: Head, moments: UnitMoments, logits: bool
+    head: Head, moments: MeanVariance, logits: bool
 ) -> tuple[Any, ...]:
     """Returns mean, variance and mean entropy of an output.
 

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces a whole prediction into one TensorFlow graph, for any number of rows.
+
+    inputs --prefix--> cut values --suffix, in a loop over blocks of samples-->
+    running statistics --> quantities
+
+The graph has the steps of `predict_with_uncertainty` with the reference engine:
+the same code, traced instead of run.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bayesdrop.engines import Reference
+from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction.outputs import probabilities
+from keras_bayesdrop.prediction.sampling import accumulate
+from keras_bayesdrop.prediction.sampling.block import Block
+from keras_bayesdrop.prediction.sampling.programs import Sampler
+from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
+from keras_bayesdrop.serving.quantities import QUANTITIES
+from keras_bayesdrop.serving.quantities import is_defined
+from keras_bayesdrop.serving.quantities import quantiles_of
+from keras_bayesdrop.serving.quantities import statistics_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A prediction to trace.
+
+    Attributes:
+        plan: Plan of the model.
+        heads: Heads of the model's outputs.
+        prefixes: Prefixes of names, one per output of the model.
+        num_samples: Number of samples to draw.
+        shared: Whether all rows of a sample share one mask.
+        entries: Largest number of rows times samples in memory.
+        quantities: Names of the quantities to compute.
+        levels: Levels of quantiles; empty for none.
+    """
+
+    plan: Plan
+    heads: Sequence[Head]
+    prefixes: Sequence[str]
+    num_samples: int
+    shared: bool
+    entries: int
+    quantities: Sequence[str]
+    levels: Sequence[float]
+
+    def trace(
+        self, inputs: Any, key: tf.Tensor, first_row: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Adds the prediction to the current graph.
+
+        Args:
+            inputs: Structure of tensors like the inputs of the model.
+            key: Scalar uint64, the seed.
+            first_row: Scalar int64, number of the first row.
+
+        Returns:
+            Tensors [rows, ...] by name.
+        """
+        plan, engine = self.plan, Reference()
+        sampler = Sampler(self.shared)
+        flat = [tf.convert_to_tensor(leaf) for leaf in plan.flatten(inputs)]
+        num_rows = tf.shape(flat[0])[0]
+        cut = sampler.prefix(plan, engine, flat)
+        size = self._samples_at_once(num_rows)
+        last = tf.constant(self.num_samples)
+
+        def draw(first: tf.Tensor) -> list[tf.Tensor]:
+            """Returns a block [rows, samples, ...] of every output."""
+            outputs = sampler.suffix(
+                plan,
+                engine,
+                cut,
+                1,
+                key,
+                Block(
+                    tf.cast(first, tf.int64),
+                    tf.minimum(size, last - first),
+                    first_row,
+                    num_rows,
+                ),
+            )
+            return [
+                probabilities(head, output)
+                for head, output in zip(self.heads, outputs, strict=True)
+            ]
+
+        def next_block(first: tf.Tensor, states: Any, kept: Any) -> Any:
+            blocks = draw(first)
+            states = [
+                accumulate.next_block(state, block, head.task)
+                for state, block, head in zip(
+                    states, blocks, self.heads, strict=True
+                )
+            ]
+            return first + size, states, self._keep(kept, blocks, first // size)
+
+        blocks = draw(tf.constant(0))
+        states = [
+            accumulate.first_block(block, head.task)
+            for block, head in zip(blocks, self.heads, strict=True)
+        ]
+        kept = self._keep(self._arrays(blocks), blocks, tf.constant(0))
+        # Parallel iterations would hold several blocks in memory.
+        _, states, kept = tf.while_loop(
+            lambda first, states, kept: first < last,
+            next_block,
+            (size, states, kept),
+            shape_invariants=(
+                tf.TensorShape([]),
+                [
+                    [tf.TensorShape([None] * part.shape.rank) for part in state]
+                    for state in states
+                ],
+                [tf.TensorShape(None) for _ in kept],
+            ),
+            parallel_iterations=1,
+        )
+        return self._outputs(states, kept, blocks)
+
+    def _samples_at_once(self, num_rows: tf.Tensor) -> tf.Tensor:
+        """Returns a power of two up to 16, the size of a block of counters."""
+        most = self.entries // tf.maximum(num_rows, 1)
+        sizes = [1]
+        while sizes[-1] < SAMPLES_PER_BLOCK:
+            sizes.append(2 * sizes[-1])
+        fits = tf.constant(sizes) <= tf.maximum(most, 1)
+        return tf.reduce_max(tf.where(fits, sizes, 1))
+
+    def _arrays(self, blocks: Sequence[tf.Tensor]) -> list[tf.TensorArray]:
+        """Returns arrays for the samples, if there are quantiles."""
+        if not self.levels:
+            return []
+        return [
+            tf.TensorArray(block.dtype, 0, dynamic_size=True, infer_shape=False)
+            for block in blocks
+        ]
+
+    def _keep(
+        self,
+        arrays: Sequence[tf.TensorArray],
+        blocks: Sequence[tf.Tensor],
+        index: tf.Tensor,
+    ) -> list[tf.TensorArray]:
+        if not arrays:
+            return []
+        return [
+            array.write(index, _samples_first(block))
+            for array, block in zip(arrays, blocks, strict=True)
+        ]
+
+    def _outputs(
+        self,
+        states: Sequence[Sequence[tf.Tensor]],
+        kept: Sequence[tf.TensorArray],
+        blocks: Sequence[tf.Tensor],
+    ) -> dict[str, tf.Tensor]:
+        quantities = {}
+        for number, (head, prefix) in enumerate(
+            zip(self.heads, self.prefixes, strict=True)
+        ):
+            statistics = statistics_of(
+                states[number],
+                head,
+                self.num_samples,
+            )
+            for name in self.quantities:
+                if is_defined(name, head.task):
+                    quantities[prefix + name] = QUANTITIES[name](statistics)
+            if self.levels:
+                samples = kept[number].concat()
+                rows_on = blocks[number].shape[2:]
+                samples.set_shape([None, None, *rows_on])
+                quantities[prefix + "quantiles"] = quantiles_of(
+                    samples, self.levels
+                )
+        return {name: tf.identity(x, name) for name, x in quantities.items()}
+
+
+def _samples_first(block: tf.Tensor) -> tf.Tensor:
+    return tf.transpose(block, [1, 0, *range(2, block.shape.rank)])
