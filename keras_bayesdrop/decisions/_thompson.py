@@ -22,6 +22,7 @@ from keras_bayesdrop.graph.source import source_of
 from keras_bayesdrop.graph.survey import find_sites
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction.sampling.block import Block
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
 from keras_bayesdrop.random.philox import LAST_SAMPLE
@@ -96,10 +97,7 @@ class PosteriorFunction:
                 sampler.prefix(plan, engine, plan.flatten(batch.inputs)),
                 1,
                 tf.constant(seed_to_key(self.seed), tf.uint64),
-                tf.constant(self.sample, tf.int64),
-                tf.constant(1, tf.int32),
-                tf.constant(0, tf.int64),
-                tf.constant(batch.num_rows, tf.int32),
+                Block(self.sample, 1, 0, batch.num_rows),
             )
             parts.append([output.numpy()[:, 0] for output in outputs])
         joined = [np.concatenate(part) for part in zip(*parts, strict=True)]

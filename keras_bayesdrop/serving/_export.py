@@ -73,7 +73,8 @@ def export_uncertainty(
 
     It consists of TensorFlow operations only, without code or compiled ops of
     this package, so it loads where this package is not installed. It computes
-    the numbers of `Sampling(engine="reference")` with the same seed: the same masks bit for bit, and the same results up to rounding.
+    the numbers of `Sampling(engine="reference")` with the same seed: the same
+    masks bit for bit, and the same results up to rounding.
 
     There are two signatures, because inputs of signatures are not optional:
 

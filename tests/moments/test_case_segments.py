@@ -9,7 +9,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.graph.survey import survey
 from keras_bayesdrop.moments import propagate
 from keras_bayesdrop.moments.case_segments import segments_of
-from keras_bayesdrop.prediction.methods import moments
+from keras_bayesdrop.prediction.closed_form import limits
 from tests.moments.passes import moments_of
 from tests.moments.passes import pass_of
 
@@ -101,8 +101,8 @@ def test_rows_are_taken_as_memory_allows(covariance, monkeypatch):
         model, x, verbose=0, method=kbd.Moments(covariance=covariance)
     )
     # 29 cases of 20 units, four times four bytes each: two rows at once.
-    monkeypatch.setattr(moments, "_FULL_BYTES", 29 * 20 * 16 * 2)
-    run = moments.case_rows(
+    monkeypatch.setattr(limits, "_FULL_BYTES", 29 * 20 * 16 * 2)
+    run = limits.case_rows(
         survey(model).graph,
         {site.path for site in survey(model).sites},
         covariance == "full",
