@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from keras_bayesdrop import training as training
     from keras_bayesdrop.decisions import Cascade as Cascade
     from keras_bayesdrop.decisions import ThompsonSampler as ThompsonSampler
-    from keras_bayesdrop.decisions.acquire import acquire as acquire
+    from keras_bayesdrop.decisions import acquire as acquire
     from keras_bayesdrop.diagnostics.consistency_report import (
         consistency as consistency,
     )
@@ -98,7 +98,7 @@ else:
             "training": "keras_bayesdrop.training",
             "Cascade": "keras_bayesdrop.decisions",
             "ThompsonSampler": "keras_bayesdrop.decisions",
-            "acquire": "keras_bayesdrop.decisions.acquire",
+            "acquire": "keras_bayesdrop.decisions",
             "consistency": "keras_bayesdrop.diagnostics.consistency_report",
             "explain": "keras_bayesdrop.diagnostics.explanation",
             "info": "keras_bayesdrop.diagnostics.information",

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bayesdrop._core.dims import dims_from
 from keras_bayesdrop._core.dims import shape_of_dims
-from keras_bayesdrop.noise.weights import WeightNoise
+from keras_bayesdrop.noise.layer_noise import WeightNoise
 from keras_bayesdrop.random.philox import sample_words
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from keras_bayesdrop._core.dims import product_of
 from keras_bayesdrop._core.dims import shape_of_dims
 from keras_bayesdrop.noise._drawn_weights import call_with_drawn_weights
 from keras_bayesdrop.noise.base import Noise
-from keras_bayesdrop.noise.weights import WeightNoise
+from keras_bayesdrop.noise.layer_noise import WeightNoise
 from keras_bayesdrop.random.philox import counter_words
 
 NoiseShape = tuple[int | None, ...] | None

@@ -14,6 +14,7 @@ import tensorflow as tf
 import keras_bayesdrop as kbd
 from tests.golden_predictions.models import MASK_MODELS
 from tests.golden_predictions.models import MODELS
+from tests.helpers import flat
 
 SEED = 20240607
 SAMPLES = 20  # a block of 16, and a part of the next
@@ -58,21 +59,21 @@ def predict(
         engine: Name of the engine, or `None` for the default.
         num_samples: Number of samples.
         seed: Seed of the masks.
-        **options: Any of `masks`, `method`, `task`, `quantiles`,
+        **options: Any of `masks`, `method`, `head`, `quantiles`,
             `return_samples`, `layers`, `noise_precision`, `covariance`,
             `fallback`, `tolerance`, `absolute_tolerance`, `first_row` and
             `batch_size`.
     """
     if engine is not None:
         options["engine"] = engine
-    made = kbd.predict_with_uncertainty(
-        model, x, num_samples, seed=seed, verbose=0, **options
+    prediction = kbd.predict_with_uncertainty(
+        model, x, num_samples, seed=seed, verbose=0, **flat(**options)
     )
-    if isinstance(made, dict):
-        return made
-    if isinstance(made, list):
-        return {str(number): each for number, each in enumerate(made)}
-    return {"output": made}
+    if isinstance(prediction, dict):
+        return prediction
+    if isinstance(prediction, list):
+        return {str(number): each for number, each in enumerate(prediction)}
+    return {"output": prediction}
 
 
 def quantities(prediction: Any) -> dict[str, Any]:
@@ -245,12 +246,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "return_samples": True,
     },
     "compiled_logits/as_regression": {
-        "task": "regression",
+        "head": "regression",
         "from_logits": False,
         **_sampled("shared"),
     },
     "dict_outputs/tasks": {
-        "task": {"value": "regression", "label": "classification"},
+        "head": {"value": "regression", "label": "classification"},
         "quantiles": LEVELS,
     },
     "dict_outputs/moments_full": {"method": "moments", "covariance": "full"},
