@@ -222,6 +222,14 @@ FOUND: dict[str, dict[str, Any]] = {
         _piece("drop_connect"),
         {"kind": "mixes_rows", "how": "softmax"},
     ),
+    "a gate behind a sum that TensorFlow fuses and cannot run": _spec(
+        "vector",
+        {"kind": "mixes_rows", "how": "softmax"},
+        {"kind": "residual", "inner": [_DROPOUT]},
+        model="subclassed",
+        gate=0.4,
+        head="none",
+    ),
     "a layer that only training builds": _spec(
         "vector", _piece("harmful", cls="HarmfulUnbuilt")
     ),
