@@ -188,6 +188,11 @@ FOUND: dict[str, dict[str, Any]] = {
         open=True,
         head="none",
     ),
+    "a mask without its length, for a recurrent layer that unrolls": _spec(
+        "tokens",
+        {**_RNN, "cell": "LSTM", "unroll": True},
+        mask_zero=True,
+    ),
     "a cell of one's own, open axis": _spec(
         "sequence", _cell(), open=True, head="none"
     ),

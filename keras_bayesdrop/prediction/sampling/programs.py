@@ -147,15 +147,17 @@ class Sampler:
 
         present = [tensor for tensor in cut if tensor is not None]
         scalars = [seed, first_sample, num_samples, first_row, num_rows]
+        value_specs = [
+            _declared(plan, number, tensor)
+            for number, tensor in zip(plan.cut, cut, strict=False)
+        ]
         specs = [
             *(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in scalars),
+            *value_specs,
             *(
-                _declared(plan, number, tensor)
-                for number, tensor in zip(plan.cut, cut, strict=False)
-            ),
-            *(
-                tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)
-                for tensor in present[half:]
+                _mask_spec(spec, mask)
+                for spec, mask in zip(value_specs, cut[half:], strict=True)
+                if mask is not None
             ),
         ]
         key = ("suffix", num_blocks, watch, tuple(masked), _key(specs))
@@ -193,6 +195,23 @@ def _declared(plan: Plan, number: int, tensor: tf.Tensor) -> tf.TensorSpec:
         for want, size in zip(declared, sizes, strict=True)
     ]
     return tf.TensorSpec(dims, tensor.dtype)
+
+
+def _mask_spec(value: tf.TensorSpec, mask: tf.Tensor) -> tf.TensorSpec:
+    """Returns the spec of a Keras mask, which has the first axes of its value.
+
+    Layers that unroll time need its length to be static.
+    """
+    sizes = mask.shape.as_list()
+    dims = value.shape.as_list()[: len(sizes)]
+    dims += [None] * (len(sizes) - len(dims))
+    return tf.TensorSpec(
+        [
+            dim if dim == size else None
+            for dim, size in zip(dims, sizes, strict=True)
+        ],
+        mask.dtype,
+    )
 
 
 def _key(specs: Sequence[tf.TensorSpec]) -> tuple[Any, ...]:
