@@ -24,6 +24,7 @@ from keras_bayesdrop.graph.sites.handmade import shape_of
 from keras_bayesdrop.graph.sites.handmade import without_noise
 from keras_bayesdrop.graph.traces import Fill
 from keras_bayesdrop.graph.traces import training_off
+from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.noise.draws import Draws
 
 Call = Callable[[Sequence[tf.Tensor], Draws | None], list[tf.Tensor]]
@@ -88,6 +89,7 @@ def noisy_call(
     ) -> list[tf.Tensor]:
         if draws is None:
             off = _Drawer(operation, path, seen, first_sites, (), None)
+            off.step_by_step = True
             with redirected(operation, path, off, {}):
                 return plain(values, draws)
         noise = _Drawer(operation, path, seen, first_sites, chosen, draws)
@@ -131,14 +133,28 @@ class _Drawer(NoiseInside):
             self._skip(site.path, loop)
             return site.noise.expected(x)
         draws = self._draws
+        if loop is not None and isinstance(site.noise, WeightNoise):
+            # One draw of weights serves all steps.
+            number, _ = loop.shared(lambda: self._take(site.path))
+            return draws.perturb(
+                x,
+                site.noise,
+                site.noise_shape,
+                number,
+                folded=True,
+                whole_rows=False,
+            )
         if loop is not None:
 
             def all_steps() -> tf.Tensor:
                 number, draw = self._take(site.path)
-                dims = _loop_dims(list(x.shape), draw, draws)
+                dims = _loop_dims(list(x.shape), draw, draws, loop)
                 entries = dims[0] // (draws.num_rows * draws.num_samples)
                 return draws.loop_words(
-                    [entries, *dims[1:]], site.noise_shape, number, loop.steps
+                    [entries, *dims[1:]],
+                    site.noise_shape,
+                    number,
+                    loop.all_steps,
                 )
 
             words = loop.shared(all_steps)
@@ -149,7 +165,7 @@ class _Drawer(NoiseInside):
                 0,
                 folded=True,
                 whole_rows=False,
-                words=words[loop.step],
+                words=words[loop.number],
             )
         number, draw = self._take(site.path)
         if draw.axis != 0:
@@ -185,13 +201,13 @@ class _Drawer(NoiseInside):
             def all_steps() -> tf.Tensor:
                 number, draw = self._take(path)
                 return draws.words_of_shape(
-                    _loop_dims(dims, draw, draws),
+                    _loop_dims(dims, draw, draws, loop),
                     number,
                     rows=draw.axis == 0,
-                    steps=loop.steps,
+                    steps=loop.all_steps,
                 )
 
-            words = loop.shared(all_steps)[loop.step]
+            words = loop.shared(all_steps)[loop.number]
             return from_words(function, arguments, words)
         number, draw = self._take(path)
         if draw.axis is None or draw.axis == 0:
@@ -242,7 +258,9 @@ class _Drawer(NoiseInside):
             self._take(path)
 
 
-def _loop_dims(dims: Sequence[Any], draw: Draw, draws: Draws) -> list[Any]:
+def _loop_dims(
+    dims: Sequence[Any], draw: Draw, draws: Draws, loop: Loop
+) -> list[Any]:
     """Returns the shape of a draw in a loop, as it is outside of the loop.
 
     A dimension that only the body of the loop knows has to be the one that
@@ -257,6 +275,7 @@ def _loop_dims(dims: Sequence[Any], draw: Draw, draws: Draws) -> list[Any]:
         )
     if known[0] is None and draw.axis == 0:
         one, other = (shape[0] or 0 for shape in draw.shapes)
-        per_row = max(1, (other - one) // (BATCHES[1] - BATCHES[0]))
+        per_row = (other - one) // (BATCHES[1] - BATCHES[0])
+        per_row = max(1, per_row // loop.steps_in_batch)
         return [draws.num_rows * draws.num_samples * per_row, *known[1:]]
     return [draw.shapes[0][0] if known[0] is None else known[0], *known[1:]]

@@ -188,6 +188,14 @@ FOUND: dict[str, dict[str, Any]] = {
         open=True,
         head="none",
     ),
+    "noise in TimeDistributed, step by step where rows mix": _spec(
+        "sequence",
+        {
+            "kind": "time_distributed",
+            "inner": [_DROPOUT, _piece("alpha_dropout")],
+        },
+        {"kind": "mixes_rows", "how": "softmax"},
+    ),
     "a mask without its length, for a recurrent layer that unrolls": _spec(
         "tokens",
         {**_RNN, "cell": "LSTM", "unroll": True},

@@ -326,7 +326,8 @@ def _time_distributed(layer: Any, path: str) -> _Owner:
     Keras loops over a time axis of known length. Over an open one it maps in
     parallel, with one mask for all steps, and over as many steps as there are
     rows (Keras 3.15). Here every step has noise of its own, known length or
-    not.
+    not. Steps are taken one after the other where the rows of a step may
+    depend on each other; the noise is the same.
     """
     inner = layer.layer
     is_noisy = bool(inner_sites(inner, path)) or not is_known(inner)
@@ -335,13 +336,23 @@ def _time_distributed(layer: Any, path: str) -> _Owner:
         original = original_of(layer, "call")
 
         def call(inputs: Any, training: Any = None, mask: Any = None) -> Any:
-            known_length = inputs.shape[1] is not None
-            if known_length and (not is_noisy or noise.step_by_step):
+            length = inputs.shape[1]
+            if length is not None and not is_noisy:
                 return original(inputs, training=training, mask=mask)
             kwargs: dict[str, Any] = {}
             if private_keras.accepts(inner, "training"):
                 kwargs["training"] = training
-            if mask is not None and private_keras.accepts(inner, "mask"):
+            if not private_keras.accepts(inner, "mask"):
+                mask = None
+            if length is not None and noise.step_by_step:
+
+                def call_step(step: int) -> Any:
+                    if mask is not None:
+                        kwargs["mask"] = mask[:, step]
+                    return inner.call(inputs[:, step], **kwargs)
+
+                return tf.stack(noise.each_step(length, call_step), axis=1)
+            if mask is not None:
                 kwargs["mask"] = _merge_time(mask)
             with noise.apart():
                 outputs = inner.call(_merge_time(inputs), **kwargs)

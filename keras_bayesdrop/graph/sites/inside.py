@@ -27,12 +27,15 @@ _ENDLESS = 2**31 - 1
 
 @dataclasses.dataclass
 class Loop:
-    """Keras' loop over time, under way.
+    """A loop over time that is under way.
 
     Attributes:
         steps: Number of steps, int or scalar tensor.
         unrolled: Whether Python makes the steps, one after another.
-        step: Number of the step under way, a scalar tensor.
+        outer: The loop around this one, or `None`.
+        in_batch: Whether other calls of the operation have these steps in the
+            batch, all at once.
+        step: Number of the step under way, int or scalar tensor.
         draws: Draws so far in the step under way.
         kept: Per draw of a step, what all steps share of it.
         graph: The graph around the loop, or `None` in eager mode.
@@ -41,19 +44,44 @@ class Loop:
 
     steps: Any
     unrolled: bool
+    outer: "Loop | None" = None
+    in_batch: bool = False
     step: Any = None
     draws: int = 0
     kept: dict[int, Any] = dataclasses.field(default_factory=dict)
     graph: Any = None
     body: Any = None
 
+    @property
+    def all_steps(self) -> Any:
+        """Number of steps, counted over the loops around this one too."""
+        if self.outer is None:
+            return self.steps
+        return self.outer.all_steps * self.steps
+
+    @property
+    def steps_in_batch(self) -> Any:
+        """Entries per row that other calls have for one entry here."""
+        outer = 1 if self.outer is None else self.outer.steps_in_batch
+        return outer * self.steps if self.in_batch else outer
+
+    @property
+    def number(self) -> Any:
+        """Number of the step under way among `all_steps`."""
+        if self.outer is None:
+            return self.step
+        return self.outer.number * self.steps + self.step
+
     def shared(self, make: Callable[[], Any]) -> Any:
         """Returns what `make` made for this draw, at whichever step."""
         key = self.draws
         self.draws += 1
         if key not in self.kept:
-            with self._outside():
-                self.kept[key] = make()
+            if self.outer is not None:
+                self.kept[key] = self.outer.shared(make)
+            else:
+                with self._outside():
+                    self.kept[key] = make()
         return self.kept[key]
 
     @contextlib.contextmanager
@@ -172,7 +200,9 @@ class NoiseInside(abc.ABC):
         graph = None
         if not tf.executing_eagerly():
             graph = tf.compat.v1.get_default_graph()
-        under_way = Loop(steps, bool(arguments["unroll"]), graph=graph)
+        under_way = Loop(
+            steps, bool(arguments["unroll"]), self._loop, graph=graph
+        )
         original = arguments["step_function"]
 
         def step(both: Any, states: Any) -> Any:
@@ -197,6 +227,30 @@ class NoiseInside(abc.ABC):
                 "input_length": arguments["input_length"] or _ENDLESS,
             }
         )
+
+    def each_step(self, steps: int, call: Callable[[int], Any]) -> list[Any]:
+        """Calls a layer for every step of a loop that Python makes.
+
+        Args:
+            steps: Number of steps.
+            call: Maps the number of a step to what the layer returns.
+
+        Returns:
+            What it returns, per step.
+        """
+        graph = None
+        if not tf.executing_eagerly():
+            graph = tf.compat.v1.get_default_graph()
+        under_way = Loop(steps, True, self._loop, True, graph=graph)
+        outputs = []
+        self._loops.append(under_way)
+        try:
+            for number in range(steps):
+                under_way.step, under_way.draws = number, 0
+                outputs.append(call(number))
+        finally:
+            self._loops.pop()
+        return outputs
 
     @property
     def _loop(self) -> Loop | None:
