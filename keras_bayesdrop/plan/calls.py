@@ -14,6 +14,7 @@ from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.graph.observe import Draw
 from keras_bayesdrop.graph.observe import Observation
 from keras_bayesdrop.graph.probe import BATCHES
+from keras_bayesdrop.graph.probe import OPEN
 from keras_bayesdrop.graph.sites import Loop
 from keras_bayesdrop.graph.sites import NoiseInside
 from keras_bayesdrop.graph.sites import Site
@@ -146,18 +147,20 @@ class _Drawer(NoiseInside):
             )
         if loop is not None:
 
-            def all_steps() -> tf.Tensor:
+            def all_steps() -> tuple[int | None, tf.Tensor]:
                 number, draw = self._take(site.path)
                 dims = _loop_dims(list(x.shape), draw, draws, loop)
-                entries = dims[0] // (draws.num_rows * draws.num_samples)
-                return draws.loop_words(
-                    [entries, *dims[1:]],
-                    site.noise_shape,
-                    number,
-                    loop.all_steps,
+                steps, axis = loop.all_steps, draw.axis
+                return axis, draws.loop_words(
+                    dims, site.noise_shape, number, steps, axis
                 )
 
-            words = loop.shared(all_steps)
+            axis, words = loop.shared(all_steps)
+            step_words = words[loop.number]
+            if axis != 0:
+                return draws.perturb_whole(
+                    x, site.noise, site.noise_shape, 0, axis, step_words
+                )
             return draws.perturb(
                 x,
                 site.noise,
@@ -165,7 +168,7 @@ class _Drawer(NoiseInside):
                 0,
                 folded=True,
                 whole_rows=False,
-                words=words[loop.number],
+                words=step_words,
             )
         number, draw = self._take(site.path)
         if draw.axis != 0:
@@ -203,23 +206,14 @@ class _Drawer(NoiseInside):
                 return draws.words_of_shape(
                     _loop_dims(dims, draw, draws, loop),
                     number,
-                    rows=draw.axis == 0,
+                    axis=draw.axis,
                     steps=loop.all_steps,
                 )
 
             words = loop.shared(all_steps)[loop.number]
             return from_words(function, arguments, words)
         number, draw = self._take(path)
-        if draw.axis is None or draw.axis == 0:
-            words = draws.words_of_shape(dims, number, rows=draw.axis == 0)
-        else:
-            axis = draw.axis
-            order = [axis, *(n for n in range(len(dims)) if n != axis)]
-            words = draws.words_of_shape(
-                [dims[n] for n in order], number, rows=True
-            )
-            back = [order.index(n) for n in range(len(dims))]
-            words = tf.transpose(words, back)
+        words = draws.words_of_shape(dims, number, axis=draw.axis)
         return from_words(function, arguments, words)
 
     def _take(self, path: str) -> tuple[int, Draw]:
@@ -263,19 +257,24 @@ def _loop_dims(
 ) -> list[Any]:
     """Returns the shape of a draw in a loop, as it is outside of the loop.
 
-    A dimension that only the body of the loop knows has to be the one that
-    counts rows and samples.
+    A dimension that only the body of the loop knows is taken from the trace:
+    it counts rows and samples, or it is the same for every batch.
     """
     known = [dim if isinstance(dim, int) else None for dim in dims]
-    if None in known[1:]:
-        raise PlanError(
-            f"`{draw.path}` draws in a loop over time, and the size of what it "
-            "draws is not known. Expected a known number of units. Received: "
-            f"shape {known}"
-        )
-    if known[0] is None and draw.axis == 0:
-        one, other = (shape[0] or 0 for shape in draw.shapes)
-        per_row = (other - one) // (BATCHES[1] - BATCHES[0])
-        per_row = max(1, per_row // loop.steps_in_batch)
-        return [draws.num_rows * draws.num_samples * per_row, *known[1:]]
-    return [draw.shapes[0][0] if known[0] is None else known[0], *known[1:]]
+    for place, dim in enumerate(known):
+        if dim is not None:
+            continue
+        one, other = (shape[place] for shape in draw.shapes)
+        if place == draw.axis:
+            per_row = ((other or 0) - (one or 0)) // (BATCHES[1] - BATCHES[0])
+            per_row = max(1, per_row // loop.steps_in_batch)
+            known[place] = draws.num_rows * draws.num_samples * per_row
+        elif place == 0 and one == other and one not in (None, OPEN):
+            known[place] = one
+        else:
+            raise PlanError(
+                f"`{draw.path}` draws in a loop over time, and the size of "
+                "what it draws is not known. Expected a known number of "
+                f"units. Received: shape {known}"
+            )
+    return known

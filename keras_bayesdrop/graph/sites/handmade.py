@@ -14,6 +14,7 @@ from typing import ClassVar
 import keras
 import tensorflow as tf
 
+from keras_bayesdrop._core.dims import shape_of_dims
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.random.philox import rate_tensor_to_threshold
@@ -79,7 +80,7 @@ def is_certain(function: str, arguments: dict[str, Any]) -> Any:
 
 def shape_of(function: str, arguments: dict[str, Any]) -> list[Any]:
     """Returns the dimensions of the numbers that a call draws."""
-    if function in ("shuffle",):
+    if function == "shuffle":
         return _dims(tf.shape(arguments["x"]))
     if function == "categorical":
         logits = arguments["logits"]
@@ -110,7 +111,7 @@ def without_noise(function: str, arguments: dict[str, Any]) -> tf.Tensor:
     if function == "shuffle":
         return tf.convert_to_tensor(arguments["x"])
     dims = shape_of(function, arguments)
-    shape = _stack(dims)
+    shape = shape_of_dims(dims)
     if function == "categorical":
         best = tf.argmax(arguments["logits"], axis=-1)
         best = tf.broadcast_to(best[:, tf.newaxis], shape)
@@ -250,12 +251,6 @@ def _static(dim: Any) -> int | None:
         value = tf.get_static_value(dim)
         return None if value is None else int(value)
     return int(dim)
-
-
-def _stack(dims: Sequence[Any]) -> Any:
-    if all(isinstance(dim, int) for dim in dims):
-        return list(dims)
-    return tf.stack([tf.cast(dim, tf.int32) for dim in dims])
 
 
 def _shaped(x: tf.Tensor, dims: Sequence[Any]) -> tf.Tensor:
