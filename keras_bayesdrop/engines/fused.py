@@ -13,8 +13,8 @@ from keras_bayesdrop.engines import interpreter
 from keras_bayesdrop.engines.engine import Engine
 from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.noise.draws import Draws
+from keras_bayesdrop.plan import ChainLink
 from keras_bayesdrop.plan import ChainStep
-from keras_bayesdrop.plan import Link
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
 
@@ -94,7 +94,7 @@ class Fused(Engine):
 
     def _call(
         self,
-        links: Sequence[Link],
+        links: Sequence[ChainLink],
         x: tf.Tensor,
         per_sample: bool,
         draws: Draws,
@@ -126,7 +126,7 @@ class Fused(Engine):
         )
 
 
-def _noise_settings(link: Link) -> tuple[str, Any, Any, int]:
+def _noise_settings(link: ChainLink) -> tuple[str, Any, Any, int]:
     """Returns kind, threshold, scale and site of the noise of a link."""
     if link.noise is None:
         return "none", 0, 1.0, 0

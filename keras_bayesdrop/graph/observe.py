@@ -18,7 +18,6 @@ Everything else is out of reach, and is said to be.
 
 import collections
 import dataclasses
-import re
 from collections.abc import Collection
 from collections.abc import Sequence
 from typing import Any
@@ -27,10 +26,15 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop.graph.cache import facts
+from keras_bayesdrop.graph.compare import same_outputs
+from keras_bayesdrop.graph.fingerprint import version_of
 from keras_bayesdrop.graph.probe import BATCHES
 from keras_bayesdrop.graph.probe import Shape
 from keras_bayesdrop.graph.probe import rows_axis
+from keras_bayesdrop.graph.probe import specs_at
 from keras_bayesdrop.graph.sites import foreign_cells
+from keras_bayesdrop.graph.sites import inner_sites
 from keras_bayesdrop.graph.sites import is_augmentation
 from keras_bayesdrop.graph.sites import is_known
 from keras_bayesdrop.graph.sites import layer_tree
@@ -39,7 +43,7 @@ from keras_bayesdrop.graph.traces import Event
 from keras_bayesdrop.graph.traces import Fill
 from keras_bayesdrop.graph.traces import Trace
 from keras_bayesdrop.graph.traces import cannot_compile
-from keras_bayesdrop.graph.traces import same_outputs
+from keras_bayesdrop.graph.traces import first_line
 from keras_bayesdrop.graph.traces import trace
 
 Specs = Sequence[tf.TensorSpec]
@@ -66,7 +70,6 @@ class Draw:
 
     Attributes:
         path: Of the site that it belongs to.
-        by_hand: Whether the code of a layer makes it.
         shapes: Of what is drawn, at both batch sizes.
         axis: The axis that holds the rows; `None` if none does.
         on_request: Whether it is drawn only if its layer is asked for.
@@ -75,7 +78,6 @@ class Draw:
     """
 
     path: str
-    by_hand: bool
     shapes: tuple[Shape, Shape]
     axis: int | None
     on_request: bool
@@ -153,6 +155,46 @@ def observe(
         tuple(hidden),
         tuple(zip(first.shapes, second.shapes, strict=True)),
         first.structure,
+    )
+
+
+def observed(
+    operation: Any,
+    fill: Fill,
+    path: str,
+    shapes: Sequence[tuple[Shape, Shape]],
+    dtypes: Sequence[Any],
+    batches: tuple[int, int],
+    asked: Collection[str],
+    version: int | None = None,
+) -> Observation:
+    """Observes an operation, or remembers what was seen before."""
+    sites = tuple(
+        (site.path, site.noise) for site in inner_sites(operation, path)
+    )
+    # What the call is given, tensors aside: it may depend on that.
+    arguments = repr(fill([None] * len(shapes)))
+    mine = frozenset(
+        where for _, where in layer_tree(operation, path) if where in asked
+    )
+    key = (
+        "draws",
+        version_of(operation) if version is None else version,
+        path,
+        sites,
+        tuple(shapes),
+        tuple(map(str, dtypes)),
+        arguments,
+        batches,
+        mine,
+    )
+    # A trace is too slow to repeat at every prediction.
+    return facts.get(
+        operation,
+        key,
+        lambda: observe(
+            operation, fill, path, specs_at(shapes, dtypes), batches, mine
+        ),
     )
 
 
@@ -314,17 +356,6 @@ def _of_op(operation: Any, seen: Trace) -> list[str]:
     return [f"{code} draws by {why}" for why in seen.foreign]
 
 
-def first_line(error: Any) -> str:
-    """Returns the beginning of a message, for use in another.
-
-    Keras puts what it was doing in front of a message, which it prints bold.
-    """
-    bold = re.search("\\x1b\\[1m(.*?)(\\n|\\x1b|$)", str(error))
-    if bold is not None:
-        return bold[1][:200]
-    return (str(error).splitlines() or [""])[0][:200]
-
-
 def _draws(
     first: Trace,
     second: Trace,
@@ -349,7 +380,6 @@ def _draws(
         draws.append(
             Draw(
                 event.site.path,
-                bool(event.function),
                 shapes,
                 rows_axis(shapes, batches),
                 is_augmentation(event.site.layer),

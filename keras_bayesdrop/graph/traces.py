@@ -3,8 +3,8 @@
 
 import contextlib
 import dataclasses
-import math
 import random
+import re
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -66,7 +66,6 @@ class Event:
         site: Where it belongs.
         function: The function of `keras.random`, or `""` for a noise layer.
         shape: Of the input of a noise layer, or of the numbers drawn.
-        in_loop: Whether a loop over time draws it, at every step.
         problem: Why it cannot be sampled, or `""`.
         used: Whether the outputs depend on it. A cell makes masks in inference
             mode too, and does not use them.
@@ -75,7 +74,6 @@ class Event:
     site: Site
     function: str
     shape: Shape
-    in_loop: bool
     problem: str
     used: bool = True
 
@@ -167,7 +165,7 @@ class _Recorder(NoiseInside):
         problem: str,
         result: tf.Tensor,
     ) -> None:
-        event = Event(site, function, shape, loop is not None, problem)
+        event = Event(site, function, shape, problem)
 
         def add() -> None:
             self.events.append(event)
@@ -319,6 +317,17 @@ def cannot_compile(operation: Any, error: Exception) -> PlanError:
     )
 
 
+def first_line(error: Any) -> str:
+    """Returns the beginning of a message, for use in another.
+
+    Keras puts what it was doing in front of a message, which it prints bold.
+    """
+    bold = re.search("\\x1b\\[1m(.*?)(\\n|\\x1b|$)", str(error))
+    if bold is not None:
+        return bold[1][:200]
+    return (str(error).splitlines() or [""])[0][:200]
+
+
 def training_off(operation: Any) -> dict[str, bool]:
     """Returns the argument that keeps a call in inference mode."""
     return (
@@ -326,71 +335,6 @@ def training_off(operation: Any) -> dict[str, bool]:
         if private_keras.accepts(operation, "training")
         else {}
     )
-
-
-def same_outputs(
-    one: Trace, other: Trace, specs: Sequence[tf.TensorSpec]
-) -> bool:
-    """Whether two traces compute the same, tried on numbers of many sizes."""
-    if one.shapes != other.shapes:
-        return False
-    inputs = [_numbers(spec) for spec in specs]
-    try:
-        results = [_run_unoptimised(each.run, inputs) for each in (one, other)]
-    except Exception:
-        # What cannot be run cannot be shown to be the same.
-        return False
-    return all(
-        a.shape == b.shape and _close(a, b)
-        for a, b in zip(*results, strict=True)
-    )
-
-
-def _run_unoptimised(traced: Any, inputs: Sequence[tf.Tensor]) -> list[Any]:
-    """Runs a traced function as it stands, without TensorFlow's rewriting.
-
-    Grappler fuses `x + (x @ kernel + bias)` into an op that has no kernel on
-    some CPUs, where noise at its expected value leaves the same `x` on both
-    sides. The noise itself stops the fusion.
-    """
-    config = tf.compat.v1.ConfigProto()
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    outputs = tf.raw_ops.StatefulPartitionedCall(
-        args=[*inputs, *traced.captured_inputs],
-        Tout=[tensor.dtype for tensor in traced.graph.outputs],
-        f=traced,
-        config_proto=config.SerializeToString(),
-    )
-    return [np.asarray(x) for x in outputs]
-
-
-def _close(a: Any, b: Any) -> bool:
-    if a.dtype.kind not in "fc":
-        return bool(np.array_equal(a, b))
-    # Both compute the same sums, perhaps in another order: some units in the
-    # last place of float32, relative to the largest number of the row.
-    size = np.max(np.abs(a[np.isfinite(a)]), initial=1e-30)
-    tolerance = 1e-5 if a.dtype.itemsize >= 4 else 1e-2
-    return bool(
-        np.allclose(a, b, rtol=tolerance, atol=1e-6 * size, equal_nan=True)
-    )
-
-
-def _numbers(spec: tf.TensorSpec) -> tf.Tensor:
-    """Returns a batch whose rows are of very different sizes."""
-    shape = [dim or 1 for dim in spec.shape.as_list()]
-    if not spec.dtype.is_numeric:
-        return tf.zeros(shape, spec.dtype)
-    if not spec.dtype.is_floating:
-        # Zeros and ones: most vocabularies have both, and 0 may be padding.
-        places = np.arange(math.prod(shape)).reshape(shape)
-        return tf.constant(places % 3 != 2, spec.dtype)
-    rng = np.random.default_rng(0)
-    numbers = rng.standard_normal(shape)
-    if shape:
-        scales = 10.0 ** np.linspace(-2, 2, shape[0])
-        numbers *= scales.reshape([-1, *[1] * (len(shape) - 1)])
-    return tf.constant(numbers, spec.dtype)
 
 
 def _foreign_noise(graph: Any) -> tuple[str, ...]:

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan: what of a model runs once, and what for every sample."""
 
+from keras_bayesdrop.plan.build import build_plan as build_plan
 from keras_bayesdrop.plan.partial import before_last_noise as before_last_noise
 from keras_bayesdrop.plan.partial import plan_of_part as plan_of_part
 from keras_bayesdrop.plan.partial import up_to as up_to
 from keras_bayesdrop.plan.partial import without_noise as without_noise
 from keras_bayesdrop.plan.plan import Plan as Plan
-from keras_bayesdrop.plan.plan import active_paths as active_paths
-from keras_bayesdrop.plan.plan import build_plan as build_plan
-from keras_bayesdrop.plan.plan import complete as complete
-from keras_bayesdrop.plan.plan import drawing_sites as drawing_sites
-from keras_bayesdrop.plan.plan import hidden_from as hidden_from
 from keras_bayesdrop.plan.plan import hidden_noise as hidden_noise
 from keras_bayesdrop.plan.plan import reasons_of as reasons_of
+from keras_bayesdrop.plan.selection import active_paths as active_paths
+from keras_bayesdrop.plan.selection import complete as complete
+from keras_bayesdrop.plan.selection import drawing_sites as drawing_sites
+from keras_bayesdrop.plan.selection import hidden_from as hidden_from
 from keras_bayesdrop.plan.steps import CallStep as CallStep
+from keras_bayesdrop.plan.steps import ChainLink as ChainLink
 from keras_bayesdrop.plan.steps import ChainStep as ChainStep
-from keras_bayesdrop.plan.steps import Link as Link
 from keras_bayesdrop.plan.steps import NoiseStep as NoiseStep
 from keras_bayesdrop.plan.steps import Step as Step

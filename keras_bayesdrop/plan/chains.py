@@ -18,14 +18,14 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bayesdrop.noise import WeightNoise
-from keras_bayesdrop.plan.pieces import DTYPES
-from keras_bayesdrop.plan.pieces import Affine
-from keras_bayesdrop.plan.pieces import Dense
-from keras_bayesdrop.plan.pieces import Flatten
-from keras_bayesdrop.plan.pieces import Identity
+from keras_bayesdrop.plan.layer_forms import DTYPES
+from keras_bayesdrop.plan.layer_forms import DenseForm
+from keras_bayesdrop.plan.layer_forms import FlattenForm
+from keras_bayesdrop.plan.layer_forms import IdentityForm
+from keras_bayesdrop.plan.layer_forms import ScaleShiftForm
 from keras_bayesdrop.plan.steps import CallStep
+from keras_bayesdrop.plan.steps import ChainLink
 from keras_bayesdrop.plan.steps import ChainStep
-from keras_bayesdrop.plan.steps import Link
 from keras_bayesdrop.plan.steps import NoiseStep
 from keras_bayesdrop.plan.steps import Step
 
@@ -114,7 +114,7 @@ class _Walk:
         self._taken: list[int] = []
         self._links: list[_Draft] = []
         self._noise: NoiseStep | None = None
-        self._before: list[Affine] = []
+        self._before: list[ScaleShiftForm] = []
         self._flattens = False
         self._dtype = ""
 
@@ -148,7 +148,7 @@ class _Walk:
         rank = len(spec.shape)
         if isinstance(step, NoiseStep):
             return self._add_noise(step, rank)
-        return self._add_piece(step, rank)
+        return self._add_form(step, rank)
 
     def _add_noise(self, step: NoiseStep, rank: int) -> str:
         if isinstance(step.noise, WeightNoise):
@@ -166,17 +166,17 @@ class _Walk:
         self._noise = step
         return ""
 
-    def _add_piece(self, step: CallStep, rank: int) -> str:
-        piece = step.piece
+    def _add_form(self, step: CallStep, rank: int) -> str:
+        form = step.form
         idle = self._links and self._noise is None and not self._before
         last = self._links[-1] if idle else None
-        if isinstance(piece, str):
-            return piece
-        if isinstance(piece, Identity) or (
-            isinstance(piece, Flatten) and rank == 2
+        if isinstance(form, str):
+            return form
+        if isinstance(form, IdentityForm) or (
+            isinstance(form, FlattenForm) and rank == 2
         ):
             return ""
-        if isinstance(piece, Dense):
+        if isinstance(form, DenseForm):
             per_entry = False
             if self._noise is not None and rank > 2:
                 covers = _covers(self._noise.noise_shape, rank)
@@ -185,29 +185,29 @@ class _Walk:
                 _Draft(
                     self._noise,
                     per_entry,
-                    piece,
+                    form,
                     tuple(self._before),
-                    activation=piece.activation,
+                    activation=form.activation,
                 )
             )
             self._noise, self._before = None, []
             return ""
-        if isinstance(piece, Flatten):
+        if isinstance(form, FlattenForm):
             if self._links or self._before:
                 return "flattens between Dense layers"
             if self._noise is not None and self._noise.noise_shape is not None:
                 return f"noise of shape {self._noise.noise_shape}, flattened"
             self._flattens = True
             return ""
-        if isinstance(piece, Affine):
+        if isinstance(form, ScaleShiftForm):
             if last is not None and last.activation == "linear":
-                last.after.append(piece)
+                last.after.append(form)
             else:
-                self._before.append(piece)
+                self._before.append(form)
             return ""
         if last is None or last.activation != "linear":
             return "an activation that follows no linear Dense"
-        last.activation = piece.activation
+        last.activation = form.activation
         return ""
 
     def chain(self, suffix: Sequence[Step]) -> ChainStep | None:
@@ -233,24 +233,26 @@ class _Draft:
 
     noise: NoiseStep | None
     per_entry: bool
-    dense: Dense
-    before: tuple[Affine, ...]
+    dense: DenseForm
+    before: tuple[ScaleShiftForm, ...]
     activation: str
-    after: list[Affine] = dataclasses.field(default_factory=list)
+    after: list[ScaleShiftForm] = dataclasses.field(default_factory=list)
 
-    def link(self) -> Link:
+    def link(self) -> ChainLink:
         dense, before, after = self.dense, self.before, tuple(self.after)
 
         def weights() -> tuple[tf.Tensor, tf.Tensor | None]:
             return _folded(dense, before, after)
 
-        return Link(
+        return ChainLink(
             self.noise, self.per_entry, weights, self.activation, dense.sizes
         )
 
 
 def _folded(
-    dense: Dense, before: Sequence[Affine], after: Sequence[Affine]
+    dense: DenseForm,
+    before: Sequence[ScaleShiftForm],
+    after: Sequence[ScaleShiftForm],
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Returns kernel and bias with the affine layers around folded in."""
     kernel = dense.kernel()

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.noise.draws import NoiseShape
-from keras_bayesdrop.plan.pieces import Piece
+from keras_bayesdrop.plan.layer_forms import LayerForm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ class CallStep:
         num_sites: How many there are.
         active: Whether any of them is on.
         has_entries: Whether one that is on perturbs several entries per row.
-        piece: What it computes, for engines that compile it, or why they
+        form: What it computes, for engines that compile it, or why they
             cannot.
     """
 
@@ -76,7 +76,7 @@ class CallStep:
     num_sites: int = 0
     active: bool = False
     has_entries: bool = False
-    piece: Piece | str = "noise inside"
+    form: LayerForm | str = "noise inside"
 
     @property
     def random(self) -> bool:
@@ -88,7 +88,7 @@ Step = NoiseStep | CallStep
 
 
 @dataclasses.dataclass(frozen=True)
-class Link:
+class ChainLink:
     """One link of a chain: noise, matmul, bias, activation.
 
     Attributes:
@@ -125,7 +125,7 @@ class ChainStep:
     kind: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    links: tuple[Link, ...]
+    links: tuple[ChainLink, ...]
     steps: tuple[Step, ...]
     flattens: bool
     dtype: str

@@ -27,7 +27,7 @@ from keras_bayesdrop._core import op_library
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.noise import Gaussian
 from keras_bayesdrop.noise.draws import Draws
-from keras_bayesdrop.plan.pieces import ACTIVATIONS
+from keras_bayesdrop.plan.layer_forms import ACTIVATIONS
 from keras_bayesdrop.random import philox
 
 problem = op_library.library().problem

@@ -19,7 +19,7 @@ import tensorflow as tf
 import keras_bayesdrop as kbd
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.noise import Gaussian
-from keras_bayesdrop.plan.pieces import ACTIVATIONS
+from keras_bayesdrop.plan.layer_forms import ACTIVATIONS
 from tests.engines import test_dropout_chain_op as chain
 from tests.engines.test_dropout_chain_op import Block
 

@@ -17,4 +17,5 @@ from keras_bayesdrop.graph.sites.select import select_sites as select_sites
 from keras_bayesdrop.graph.sites.site import Site as Site
 from keras_bayesdrop.graph.sites.tree import is_augmentation as is_augmentation
 from keras_bayesdrop.graph.sites.tree import is_known as is_known
+from keras_bayesdrop.graph.sites.tree import is_stateful as is_stateful
 from keras_bayesdrop.graph.sites.tree import layer_tree as layer_tree

@@ -82,6 +82,14 @@ def is_augmentation(layer: Any) -> bool:
     )
 
 
+def is_stateful(operation: Any) -> bool:
+    """Whether a recurrent layer inside carries its state between batches."""
+    return any(
+        isinstance(layer, keras.layers.RNN) and layer.stateful
+        for layer in private_keras.all_layers(operation)
+    )
+
+
 def _is_foreign(function: Any) -> bool:
     while isinstance(function, functools.partial):
         function = function.func

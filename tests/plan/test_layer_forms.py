@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bayesdrop.plan.pieces import ACTIVATIONS
-from keras_bayesdrop.plan.pieces import Affine
-from keras_bayesdrop.plan.pieces import Dense
-from keras_bayesdrop.plan.pieces import Elementwise
-from keras_bayesdrop.plan.pieces import Flatten
-from keras_bayesdrop.plan.pieces import Identity
-from keras_bayesdrop.plan.pieces import piece_of
+from keras_bayesdrop.plan.layer_forms import ACTIVATIONS
+from keras_bayesdrop.plan.layer_forms import ActivationForm
+from keras_bayesdrop.plan.layer_forms import DenseForm
+from keras_bayesdrop.plan.layer_forms import FlattenForm
+from keras_bayesdrop.plan.layer_forms import IdentityForm
+from keras_bayesdrop.plan.layer_forms import ScaleShiftForm
+from keras_bayesdrop.plan.layer_forms import form_of
 
 layers = keras.layers
 
@@ -44,17 +44,17 @@ def test_dense(activation, use_bias, dtype):
         3,
     )
     randomize(layer)
-    piece = piece_of(layer)
-    assert isinstance(piece, Dense)
-    assert piece.activation == (activation or "linear")
-    assert piece.sizes == (3, 4)
-    assert (piece.bias is not None) == use_bias
-    assert piece.kernel().dtype == dtype
+    form = form_of(layer)
+    assert isinstance(form, DenseForm)
+    assert form.activation == (activation or "linear")
+    assert form.sizes == (3, 4)
+    assert (form.bias is not None) == use_bias
+    assert form.kernel().dtype == dtype
     x = inputs(3, dtype=dtype)
-    y = tf.matmul(x, piece.kernel())
+    y = tf.matmul(x, form.kernel())
     if use_bias:
-        y = y + piece.bias()
-    y = getattr(keras.activations, piece.activation)(y)
+        y = y + form.bias()
+    y = getattr(keras.activations, form.activation)(y)
     np.testing.assert_allclose(y, layer(x), rtol=1e-6)
 
 
@@ -72,37 +72,37 @@ def test_dense(activation, use_bias, dtype):
     ],
 )
 def test_only_activations_of_keras_itself(activation):
-    piece = piece_of(built(layers.Dense(4, activation=activation), 3))
+    form = form_of(built(layers.Dense(4, activation=activation), 3))
     if activation is keras.activations.relu:
-        assert piece.activation == "relu"
+        assert form.activation == "relu"
     else:
-        assert isinstance(piece, str)
-        assert "is not compiled" in piece
+        assert isinstance(form, str)
+        assert "is not compiled" in form
 
 
 def test_names_that_keras_has_twice():
     for alias, name in (("swish", "silu"), ("gelu", "gelu")):
-        piece = piece_of(built(layers.Dense(4, activation=alias), 3))
-        assert piece.activation == name
+        form = form_of(built(layers.Dense(4, activation=alias), 3))
+        assert form.activation == name
 
 
 def test_weights_are_read_when_called():
     layer = built(layers.Dense(4), 3)
-    piece = piece_of(layer)
+    form = form_of(layer)
     layer.set_weights([np.full((3, 4), 7.0), np.full(4, 8.0)])
-    np.testing.assert_array_equal(piece.kernel(), np.full((3, 4), 7.0))
-    np.testing.assert_array_equal(piece.bias(), np.full(4, 8.0))
+    np.testing.assert_array_equal(form.kernel(), np.full((3, 4), 7.0))
+    np.testing.assert_array_equal(form.bias(), np.full(4, 8.0))
 
 
 def test_low_rank_adapter_is_part_of_the_kernel():
     layer = built(layers.Dense(4), 3)
     layer.enable_lora(2)
     randomize(layer)
-    piece = piece_of(layer)
-    assert piece.sizes == (3, 4)
+    form = form_of(layer)
+    assert form.sizes == (3, 4)
     x = inputs(3)
     np.testing.assert_allclose(
-        tf.matmul(x, piece.kernel()) + piece.bias(), layer(x), rtol=1e-5
+        tf.matmul(x, form.kernel()) + form.bias(), layer(x), rtol=1e-5
     )
     plain = tf.matmul(x, layer._kernel) + layer.bias
     assert np.abs(plain - layer(x)).max() > 0.1
@@ -125,9 +125,9 @@ def test_batch_normalization(shape, scale, center, dtype):
             *shape,
         )
         randomize(layer)
-        piece = piece_of(layer)
-        assert isinstance(piece, Affine)
-        factor, summand = piece.terms()
+        form = form_of(layer)
+        assert isinstance(form, ScaleShiftForm)
+        factor, summand = form.terms()
         assert factor.dtype == dtype and summand.dtype == dtype
         x = inputs(*shape, dtype=dtype)
         np.testing.assert_allclose(
@@ -140,7 +140,7 @@ def test_batch_normalization(shape, scale, center, dtype):
 
 def test_statistics_are_read_when_called():
     layer = built(layers.BatchNormalization(epsilon=0.0), 2)
-    terms = piece_of(layer).terms
+    terms = form_of(layer).terms
     layer.moving_mean.assign([1.0, 2.0])
     layer.moving_variance.assign([4.0, 16.0])
     factor, summand = terms()
@@ -150,7 +150,7 @@ def test_statistics_are_read_when_called():
 
 def test_normalization_of_another_axis():
     layer = built(layers.BatchNormalization(axis=1), 2, 3)
-    assert "axis 1" in piece_of(layer)
+    assert "axis 1" in form_of(layer)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_normalization_of_another_axis():
 )
 def test_activations_alone(make, activation):
     layer = make()
-    assert piece_of(layer) == Elementwise(activation)
+    assert form_of(layer) == ActivationForm(activation)
     x = inputs(4)
     np.testing.assert_allclose(
         getattr(keras.activations, activation)(x), layer(x), rtol=1e-6
@@ -196,15 +196,15 @@ def test_activations_alone(make, activation):
     ],
 )
 def test_what_is_none_of_them_says_why(make, reason):
-    piece = piece_of(make())
-    assert isinstance(piece, str)
-    assert reason in piece
+    form = form_of(make())
+    assert isinstance(form, str)
+    assert reason in form
 
 
 def test_what_hands_on_its_input():
-    assert piece_of(layers.Identity()) == Identity()
-    assert piece_of(layers.ActivityRegularization(0.1)) == Identity()
-    assert piece_of(layers.Flatten()) == Flatten()
+    assert form_of(layers.Identity()) == IdentityForm()
+    assert form_of(layers.ActivityRegularization(0.1)) == IdentityForm()
+    assert form_of(layers.Flatten()) == FlattenForm()
 
 
 @pytest.mark.parametrize(
@@ -220,13 +220,13 @@ def test_what_hands_on_its_input():
 def test_a_subclass_may_compute_anything(base):
     own = type("Own", (base,), {})
     layer = own(4) if base is layers.Dense else own()
-    assert piece_of(layer) == "Own is not part of a dense chain"
+    assert form_of(layer) == "Own is not part of a dense chain"
 
 
 def test_operations_that_are_no_layers():
     x = keras.Input((3,))
     operation = (x + 1.0)._keras_history.operation
-    assert "is not part of a dense chain" in piece_of(operation)
+    assert "is not part of a dense chain" in form_of(operation)
 
 
 @pytest.mark.parametrize(
@@ -239,19 +239,19 @@ def test_operations_that_are_no_layers():
     ],
 )
 def test_weights_are_of_the_dtype_that_the_layer_computes_in(policy, dtype):
-    piece = piece_of(built(layers.Dense(4, dtype=policy), 3))
-    assert piece.kernel().dtype == dtype
-    assert piece.bias().dtype == dtype
+    form = form_of(built(layers.Dense(4, dtype=policy), 3))
+    assert form.kernel().dtype == dtype
+    assert form.bias().dtype == dtype
 
 
 def test_other_dtypes():
-    assert "computes in int32" in piece_of(layers.Flatten(dtype="int32"))
+    assert "computes in int32" in form_of(layers.Flatten(dtype="int32"))
     # Keras normalizes in single precision, whatever the layer computes in.
     layer = built(layers.BatchNormalization(dtype="mixed_float16"), 3)
-    assert "normalizes in float32" in piece_of(layer)
+    assert "normalizes in float32" in form_of(layer)
 
 
 def test_quantized_kernels():
     layer = built(layers.Dense(4), 3)
     layer.quantize("int8")
-    assert "int8" in piece_of(layer)
+    assert "int8" in form_of(layer)

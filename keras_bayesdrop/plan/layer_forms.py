@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a layer computes in inference mode, in terms a compiled engine knows.
+"""Describes what a layer computes in terms that a compiled engine knows.
 
-    Dense        y = activation(x W + b), over the last axis
-    Affine       y = x * scale + shift, over the last axis
-    Elementwise  y = activation(x)
-    Flatten      [rows, ...] to [rows, units], units in row-major order
-    Identity     y = x
+    DenseForm        y = activation(x W + b), over the last axis
+    ScaleShiftForm   y = x * scale + shift, over the last axis
+    ActivationForm   y = activation(x)
+    FlattenForm      [rows, ...] to [rows, units], units in row-major order
+    IdentityForm     y = x
 
-Anything else is described by the reason why it is none of these.
+These are the forms of inference mode. Any other layer has the reason why it has
+none of these forms.
 """
 
 import dataclasses
@@ -38,7 +39,7 @@ DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclasses.dataclass(frozen=True)
-class Dense:
+class DenseForm:
     """A matmul, a bias and an activation.
 
     Attributes:
@@ -55,7 +56,7 @@ class Dense:
 
 
 @dataclasses.dataclass(frozen=True)
-class Affine:
+class ScaleShiftForm:
     """A factor and a summand per unit.
 
     Attributes:
@@ -66,31 +67,33 @@ class Affine:
 
 
 @dataclasses.dataclass(frozen=True)
-class Elementwise:
+class ActivationForm:
     """An activation alone."""
 
     activation: str
 
 
 @dataclasses.dataclass(frozen=True)
-class Flatten:
+class FlattenForm:
     """Moves all axes but the first into one."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Identity:
+class IdentityForm:
     """Hands its input on."""
 
 
-Piece = Dense | Affine | Elementwise | Flatten | Identity
+LayerForm = (
+    DenseForm | ScaleShiftForm | ActivationForm | FlattenForm | IdentityForm
+)
 
 
-def piece_of(operation: Any) -> Piece | str:
-    """Returns what an operation computes, or why it is none of the pieces.
+def form_of(operation: Any) -> LayerForm | str:
+    """Returns what an operation computes, or why it is none of the forms.
 
     Only the very classes of Keras count: a subclass may compute anything.
     """
-    describe = _PIECES.get(type(operation))
+    describe = _FORMS.get(type(operation))
     if describe is None:
         return f"{type(operation).__name__} is not part of a dense chain"
     if operation.compute_dtype not in DTYPES:
@@ -115,12 +118,12 @@ def _unknown(activation: Any) -> str:
     return f"activation {name} is not compiled"
 
 
-def _dense(layer: Any) -> Piece | str:
+def _dense(layer: Any) -> LayerForm | str:
     activation = _activation_name(layer.activation)
     if activation is None:
         return _unknown(layer.activation)
     dtype = layer.compute_dtype
-    return Dense(
+    return DenseForm(
         lambda: tf.cast(layer.kernel, dtype),
         None if layer.bias is None else lambda: tf.cast(layer.bias, dtype),
         activation,
@@ -128,7 +131,7 @@ def _dense(layer: Any) -> Piece | str:
     )
 
 
-def _batch_normalization(layer: Any) -> Piece | str:
+def _batch_normalization(layer: Any) -> LayerForm | str:
     rank = None if layer.input_spec is None else layer.input_spec.ndim
     last = (-1,) if rank is None else (-1, rank - 1)
     if layer.axis not in last:
@@ -146,49 +149,49 @@ def _batch_normalization(layer: Any) -> Piece | str:
             shift = shift + layer.beta
         return scale, shift
 
-    return Affine(terms)
+    return ScaleShiftForm(terms)
 
 
-def _activation(layer: Any) -> Piece | str:
+def _activation(layer: Any) -> LayerForm | str:
     name = _activation_name(layer.activation)
-    return _unknown(layer.activation) if name is None else Elementwise(name)
+    return _unknown(layer.activation) if name is None else ActivationForm(name)
 
 
-def _relu(layer: Any) -> Piece | str:
+def _relu(layer: Any) -> LayerForm | str:
     plain = (
         layer.max_value is None
         and not layer.negative_slope
         and not layer.threshold
     )
-    return Elementwise("relu") if plain else "ReLU with settings of its own"
+    return ActivationForm("relu") if plain else "ReLU with settings of its own"
 
 
-def _leaky_relu(layer: Any) -> Piece | str:
+def _leaky_relu(layer: Any) -> LayerForm | str:
     # The layer's default is 0.3, the function's 0.2.
     if float(layer.negative_slope) == 0.2:
-        return Elementwise("leaky_relu")
+        return ActivationForm("leaky_relu")
     return f"LeakyReLU of slope {float(layer.negative_slope):g}, not 0.2"
 
 
-def _elu(layer: Any) -> Piece | str:
+def _elu(layer: Any) -> LayerForm | str:
     if float(layer.alpha) == 1.0:
-        return Elementwise("elu")
+        return ActivationForm("elu")
     return f"ELU with alpha {float(layer.alpha):g}, not 1"
 
 
-def _softmax(layer: Any) -> Piece | str:
+def _softmax(layer: Any) -> LayerForm | str:
     if layer.axis == -1:
-        return Elementwise("softmax")
+        return ActivationForm("softmax")
     return f"softmax over axis {layer.axis}"
 
 
-def _flatten(layer: Any) -> Piece | str:
+def _flatten(layer: Any) -> LayerForm | str:
     if layer.data_format == "channels_last":
-        return Flatten()
+        return FlattenForm()
     return "flattens channels first"
 
 
-_PIECES: dict[type, Callable[[Any], Piece | str]] = {
+_FORMS: dict[type, Callable[[Any], LayerForm | str]] = {
     keras.layers.Dense: _dense,
     keras.layers.BatchNormalization: _batch_normalization,
     keras.layers.Activation: _activation,
@@ -197,6 +200,6 @@ _PIECES: dict[type, Callable[[Any], Piece | str]] = {
     keras.layers.ELU: _elu,
     keras.layers.Softmax: _softmax,
     keras.layers.Flatten: _flatten,
-    keras.layers.Identity: lambda layer: Identity(),
-    keras.layers.ActivityRegularization: lambda layer: Identity(),
+    keras.layers.Identity: lambda layer: IdentityForm(),
+    keras.layers.ActivityRegularization: lambda layer: IdentityForm(),
 }
