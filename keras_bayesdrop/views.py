@@ -96,7 +96,7 @@ class View(ModelView, keras.Model):
         return super().make_train_function(force or self._is_stale("train"))
 
     def _is_stale(self, function: str) -> bool:
-        """Whether the source changed since a function was made."""
+        """Returns whether the source changed since a function was compiled."""
         version = version_of(self.source)
         stale = self._traced_versions.get(function) != version
         self._traced_versions[function] = version

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines run the steps of a plan on tensors, and know no Keras layer.
 
-`reference` is pure TensorFlow and defines what is right; `fused` hands chains to
-the compiled op; `spread` divides rows among devices; `select` chooses an engine
-and says why. Other rooms use the names below and `interpreter`. This room imports `errors`, `_core`, `random`, `noise` and `plan`.
+`reference` is pure TensorFlow and defines what is right; `fused` hands chains
+to the compiled op; `spread` divides rows among devices; `select` chooses an
+engine and says why. Other rooms use the names below and `interpreter`. This
+room imports `errors`, `_core`, `random`, `noise` and `plan`.
 """
 
 from keras_bayesdrop.engines.engine import Engine as Engine

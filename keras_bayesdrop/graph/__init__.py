@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads models: their graphs, shapes and noise, without changing them.
 
-A survey reads the graph of a model, traces the code that is not Keras' own, and
-lists the noise sites. `sites` says which layers are noise and takes their draws
-over; `cache` keeps compiled programs and facts per model; `surgery` copies, cuts
-and rebuilds models. Other rooms use the names below, and the fronts of `sites`,
-`cache` and `surgery`. This room imports `errors`, `_core`, `random`, `noise`,
-`regularizers` and `layers`.
+A survey reads the graph of a model, traces the code that is not Keras' own,
+and lists the noise sites. `sites` says which layers are noise and takes their
+draws over; `cache` keeps compiled programs and facts per model; `surgery`
+copies, cuts and rebuilds models. Other rooms use the names below, and the
+fronts of `sites`, `cache` and `surgery`. This room imports `errors`, `_core`,
+`random`, `noise`, `regularizers` and `layers`.
 """
 
 from keras_bayesdrop.graph.fingerprint import version_of as version_of

@@ -182,7 +182,7 @@ def _list(values: Sequence[Any]) -> Any:
 
 
 def _is_row(node: Any) -> bool:
-    """Whether a node is nothing but other layers, called with one tensor."""
+    """Returns whether a node only calls other layers, with one tensor."""
     return (
         len(node.input_tensors) == len(node.outputs) == 1
         and len(node.arguments.args) == 1
@@ -195,7 +195,7 @@ def _is_row(node: Any) -> bool:
 
 
 def _opens(layer: Any, tensor: Any) -> bool:
-    """Whether a layer is a residual one that can be taken apart.
+    """Returns whether a layer is a residual one that can be taken apart.
 
     It casts its input to its own compute dtype before anything else, so the
     layers inside have to do the same with a tensor of another dtype.
@@ -236,7 +236,7 @@ def _opened(node: Any) -> tuple[Any, list[tuple[Any, Any]]] | None:
 
 
 def _takes(graph: Any, tensors: Sequence[Any]) -> bool:
-    """Whether a graph takes tensors as they are, dtype and rank."""
+    """Returns whether a graph takes tensors as they are, dtype and rank."""
     return len(tensors) == len(graph.inputs) and all(
         isinstance(outside, private_keras.KerasTensor)
         and outside.dtype == inside.dtype

@@ -337,7 +337,7 @@ def _example_sizes(graph: Graph, example: Any) -> list[list[int]] | None:
 
 
 def _is_looked_at(node: Node, asked: Collection[str]) -> bool:
-    """Whether a node has to be traced to see what it draws."""
+    """Returns whether a node has to be traced to see what it draws."""
     operation = node.operation
     if noise_of(operation) is not None:
         return False
@@ -347,7 +347,7 @@ def _is_looked_at(node: Node, asked: Collection[str]) -> bool:
 
 
 def _keeps_rows(operation: Any) -> bool:
-    """Whether an operation is a layer whose code and shapes are known."""
+    """Returns whether an operation is a layer of known code and shapes."""
     return isinstance(operation, keras.Layer) and not needs_look(operation)
 
 

@@ -2,10 +2,10 @@
 """Plans: which parts of a model run once, and which run for every sample.
 
 `build_plan` turns a survey into a `Plan`, which is data: steps, their noise
-sites, and reasons. `selection` decides which noise is drawn, `chains` finds runs
-of steps that the compiled op does in one call, and `partial` cuts a plan in two.
-Other rooms use the names below. This room imports `errors`, `_core`, `noise` and
-`graph`.
+sites, and reasons. `selection` decides which noise is drawn, `chains` finds
+runs of steps that the compiled op does in one call, and `partial` cuts a plan
+in two. Other rooms use the names below. This room imports `errors`, `_core`,
+`noise` and `graph`.
 """
 
 from keras_bayesdrop.plan.build import build_plan as build_plan

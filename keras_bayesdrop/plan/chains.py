@@ -131,7 +131,7 @@ class _Walk:
 
     @property
     def _pending(self) -> bool:
-        """Whether something waits for a Dense to follow."""
+        """Returns whether something waits for a Dense to follow."""
         return not self._links or self._noise is not None or bool(self._before)
 
     def _refusal(self, step: Step) -> str:

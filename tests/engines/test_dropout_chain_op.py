@@ -53,7 +53,7 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """Which samples of which rows."""
+    """A block of samples of a block of rows."""
 
     seed: int = 0
     first_sample: int = 0

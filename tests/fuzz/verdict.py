@@ -105,7 +105,7 @@ class _Caller:
 
 
 def _names_a_layer(text: str, model: Any) -> bool:
-    """Whether a message says which layer it is about, by name or class.
+    """Returns whether a message says which layer it is about, by name or class.
 
     A subclassed model may be one that draws itself.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps make a chain, what its links are, and why others are not in it.
+"""Chains: their steps, their links, and why other steps are left out.
 
 Needs no compiled library: a chain is data.
 """

@@ -138,7 +138,7 @@ class GraphTest(TestCase):
 
 
 class ChangesTest(TestCase):
-    """What changes in a model by itself, and what a user changes."""
+    """Attributes that change by themselves, and those that users change."""
 
     def _public(self, layer):
         return {
@@ -466,7 +466,7 @@ class VariableTest(TestCase):
 
 
 class RandomTest(TestCase):
-    """What `_observer.py`, `sites/inside.py` and `plan/observe.py` assume."""
+    """Assumptions of `_core/observer.py`, `graph/sites` and `graph/observe`."""
 
     def test_random_functions_are_looked_up_at_every_call(self):
         backend = private_keras.random_backend()

@@ -2,9 +2,9 @@
 """Noise sites: the places where a model draws noise, and the way to reach them.
 
 `classify` maps noise layers to their distributions. `inner` reaches noise that
-layers keep inside, `inside` follows it through one call, and `handmade` remakes
-draws of a layer's own code. `tree` lists the layers inside a layer, and `select`
-chooses sites. Other modules use the names below.
+layers keep inside, `inside` follows it through one call, and `handmade`
+remakes draws of a layer's own code. `tree` lists the layers inside a layer,
+and `select` chooses sites. Other modules use the names below.
 """
 
 from keras_bayesdrop.graph.sites.classify import noise_of as noise_of
