@@ -22,12 +22,12 @@ from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_model
 from keras_bayesdrop.engines import Reference
-from keras_bayesdrop.graph.fingerprint import version_of
-from keras_bayesdrop.graph.sites import LayerSelection
-from keras_bayesdrop.graph.sites import select_sites
-from keras_bayesdrop.graph.source import ModelView
-from keras_bayesdrop.graph.source import source_of
-from keras_bayesdrop.graph.survey import survey
+from keras_bayesdrop.graph import LayerSelection
+from keras_bayesdrop.graph import ModelView
+from keras_bayesdrop.graph import select_sites
+from keras_bayesdrop.graph import source_of
+from keras_bayesdrop.graph import survey
+from keras_bayesdrop.graph import version_of
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.random.philox import LAST_SAMPLE
@@ -95,7 +95,7 @@ class View(ModelView, keras.Model):
         return super().make_train_function(force or self._is_stale("train"))
 
     def _is_stale(self, function: str) -> bool:
-        """Whether the source changed since a function was made."""
+        """Returns whether the source changed since a function was compiled."""
         version = version_of(self.source)
         stale = self._traced_versions.get(function) != version
         self._traced_versions[function] = version

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an engine is: it runs the steps of a plan on tensors."""
+"""The interface of engines, which run the steps of a plan on tensors."""
 
 import abc
 from collections.abc import Sequence

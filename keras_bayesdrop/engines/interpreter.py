@@ -31,12 +31,12 @@ def run_prefix(plan: Plan, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     # outlives the scope: the user's model stays as it was.
     with keras.StatelessScope():
         for step in plan.prefix:
-            given = [values[number] for number in step.inputs]
+            taken = [values[number] for number in step.inputs]
             if isinstance(step, NoiseStep):
-                made: Sequence[tf.Tensor] = [step.noise.expected(given[0])]
+                outputs: Sequence[tf.Tensor] = [step.noise.expected(taken[0])]
             else:
-                made = step.call(given, None)
-            values.update(zip(step.outputs, made, strict=True))
+                outputs = step.call(taken, None)
+            values.update(zip(step.outputs, outputs, strict=True))
     return [values[number] for number in plan.cut]
 
 
@@ -56,7 +56,7 @@ def run_suffix(
         cut: Tensors [rows, ...] for `plan.cut`.
         draws: Which samples of which rows. `None` turns all noise off.
         run_chain: Runs the chains, if there are any.
-        look: Called with the index of every step and what it made.
+        look: Called with the index of every step and its outputs.
 
     Returns:
         Folded tensors for `plan.outputs`, or [rows, ...] without draws.
@@ -114,19 +114,19 @@ def run_suffix(
     with keras.StatelessScope():
         for index, step in enumerate(steps):
             if isinstance(step, NoiseStep):
-                made: Sequence[tf.Tensor] = [perturb(step)]
+                outputs: Sequence[tf.Tensor] = [perturb(step)]
             elif isinstance(step, ChainStep):
                 assert run_chain is not None and draws is not None
                 (number,) = step.inputs
-                made = [
+                outputs = [
                     run_chain(step, values[number], number in folded, draws)
                 ]
             else:
-                made = step.call(
+                outputs = step.call(
                     [fold(number) for number in step.inputs], draws
                 )
-            values.update(zip(step.outputs, made, strict=True))
+            values.update(zip(step.outputs, outputs, strict=True))
             folded.update(spread(step))
             if look is not None:
-                look(index, made)
+                look(index, outputs)
         return [fold(number) for number in plan.outputs]

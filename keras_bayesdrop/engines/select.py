@@ -108,11 +108,13 @@ def assign_steps(plan: Plan, engine: Engine, reason: str) -> list[Assignment]:
         The steps in the order in which they run.
     """
     once = "no noise reaches it"
-    made = [Assignment(step, Reference.name, once) for step in plan.prefix]
+    assignments = [
+        Assignment(step, Reference.name, once) for step in plan.prefix
+    ]
     reasons = engine.why_not_fused(plan)
     for step, why_not in zip(plan.suffix, reasons, strict=True):
         if engine.name == Fused.name and why_not:
-            made.append(Assignment(step, Reference.name, why_not))
+            assignments.append(Assignment(step, Reference.name, why_not))
         else:
-            made.append(Assignment(step, engine.name, reason))
-    return made
+            assignments.append(Assignment(step, engine.name, reason))
+    return assignments

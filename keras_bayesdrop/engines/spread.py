@@ -67,14 +67,14 @@ class Spread(Engine):
     def _on_devices(
         self, run: Callable[[int], list[tf.Tensor]]
     ) -> list[list[tf.Tensor]]:
-        """Returns, per output, what each device made."""
-        made = []
+        """Returns, per output, the part of each device."""
+        results = []
         with self._strategy.scope():
             for index, device in enumerate(self._devices):
                 # Within the scope a variable is read from its copy there.
                 with tf.device(device):
-                    made.append(run(index))
-        return [list(parts) for parts in zip(*made, strict=True)]
+                    results.append(run(index))
+        return [list(parts) for parts in zip(*results, strict=True)]
 
     def _share(self, total: Any, index: int) -> tuple[Any, Any]:
         """Returns begin and end of a device's share, as equal as can be."""
@@ -102,7 +102,7 @@ class SpreadRows(Spread):
             return self._engine.run_prefix(plan, parts)
 
         return [
-            # Every device made the same.
+            # Every device has the same.
             parts[0] if number in plan.batchless else _concat(parts)
             for number, parts in zip(
                 plan.cut, self._on_devices(run), strict=True

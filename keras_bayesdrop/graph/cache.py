@@ -133,7 +133,7 @@ def say_once(model: Any, what: str) -> bool:
 def found_out(
     model: Any, key: Any, find_out: Callable[[], bool | None]
 ) -> bool | None:
-    """Returns what is true of a model, found out at most once.
+    """Returns what is true of a model, and computes it at most once.
 
     An answer of `None` is not kept: other inputs may tell more.
     """

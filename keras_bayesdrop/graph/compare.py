@@ -14,7 +14,7 @@ from keras_bayesdrop.graph.traces import Trace
 def same_outputs(
     one: Trace, other: Trace, specs: Sequence[tf.TensorSpec]
 ) -> bool:
-    """Whether two traces compute the same, tried on numbers of many sizes."""
+    """Returns whether two traces compute the same of numbers of many sizes."""
     if one.shapes != other.shapes:
         return False
     inputs = [_numbers(spec) for spec in specs]

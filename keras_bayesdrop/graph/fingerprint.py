@@ -234,7 +234,7 @@ def _state(value: Any, depth: int, room: int) -> Any:
 
 
 def _is_whole(kind: type) -> bool:
-    """Whether objects of a class count by identity alone.
+    """Returns whether objects of a class count by identity alone.
 
     Such are objects of Keras, TensorFlow and NumPy, and what Python has built
     in, but for containers, functions and arrays.

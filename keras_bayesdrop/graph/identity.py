@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that stand for objects and are never given twice.
+"""Numbers objects: each gets a number that no other object ever has.
 
 `id` is reused once an object is gone, and many objects define `==` as
 something else (a Keras variable compares its values). So an object gets a
@@ -29,7 +29,7 @@ class Held:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        """Whether both hold the same object."""
+        """Returns whether both hold the same object."""
         return isinstance(other, Held) and other.value is self.value
 
     def __hash__(self) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds out what an operation draws, and how to make it draw.
+"""Observes what an operation draws, and in which mode its layers must run.
 
 An operation is traced in inference mode and, layer by layer, in training mode.
 Noise that is drawn in inference mode is sampled as it is. Noise that is drawn
@@ -13,7 +13,7 @@ is harmless:
                                          state that training moves
 
 Layers below one that is called in training mode stay in inference mode.
-Everything else is out of reach, and is said to be.
+Everything else is reported as `Hidden`.
 """
 
 import collections
@@ -87,7 +87,7 @@ class Draw:
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
-    """What an operation was seen to draw.
+    """The draws that traces of an operation show.
 
     Attributes:
         draws: In their order.
@@ -126,7 +126,7 @@ def observe(
         asked: Paths of augmentation layers that are to draw.
 
     Returns:
-        What was seen.
+        The draws, the modes, and what is out of reach.
     """
 
     def run(modes: dict[str, bool], which: int = 0) -> Trace:
@@ -172,7 +172,7 @@ def observed(
     sites = tuple(
         (site.path, site.noise) for site in inner_sites(operation, path)
     )
-    # What the call is given, tensors aside: it may depend on that.
+    # Arguments of the call besides tensors may change what it draws.
     arguments = repr(fill([None] * len(shapes)))
     mine = frozenset(
         where for _, where in layer_tree(operation, path) if where in asked
@@ -199,7 +199,7 @@ def observed(
 
 
 def needs_look(operation: Any) -> bool:
-    """Whether what an operation draws has to be seen, for it is not known."""
+    """Returns whether only a trace can tell what an operation draws."""
     if not isinstance(operation, keras.Layer):
         return not is_known(operation)
     return not all(is_known(layer) for layer, _ in layer_tree(operation, ""))

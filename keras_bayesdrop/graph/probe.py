@@ -21,7 +21,7 @@ Shape = tuple[int | None, ...]
 
 
 class Role(enum.Enum):
-    """What the first axis of a value holds."""
+    """The content of the first axis of a value."""
 
     ROWS = "one entry per row"
     ENTRIES = "several entries per row"

@@ -103,8 +103,8 @@ def read_graph(model: Any) -> Graph | None:
                 continue
             if _is_row(node):
                 (source,) = (numbers[id(t)] for t in node.input_tensors)
-                made = row([node.operation], source, prefix)
-                numbers[id(node.outputs[0])] = made
+                value = row([node.operation], source, prefix)
+                numbers[id(node.outputs[0])] = value
                 continue
             tensors = list(node.input_tensors)
             outputs = tuple(new_value(t) for t in node.outputs)
@@ -142,9 +142,9 @@ def read_graph(model: Any) -> Graph | None:
                 inside_path = f"{path}/{add.name}"
                 nodes.append(Node(inside_path, add, ends, (value,), _list))
             else:
-                made = new_value(layer.compute_output_spec(specs[value]))
-                nodes.append(Node(path, layer, (value,), (made,), _alone))
-                value = made
+                output = new_value(layer.compute_output_spec(specs[value]))
+                nodes.append(Node(path, layer, (value,), (output,), _alone))
+                value = output
         return value
 
     numbers = {id(t): new_value(t) for t in root.inputs}
@@ -182,7 +182,7 @@ def _list(values: Sequence[Any]) -> Any:
 
 
 def _is_row(node: Any) -> bool:
-    """Whether a node is nothing but other layers, called with one tensor."""
+    """Returns whether a node only calls other layers, with one tensor."""
     return (
         len(node.input_tensors) == len(node.outputs) == 1
         and len(node.arguments.args) == 1
@@ -194,8 +194,8 @@ def _is_row(node: Any) -> bool:
     )
 
 
-def _opens(layer: Any, given: Any) -> bool:
-    """Whether a layer is a residual one that can be taken apart.
+def _opens(layer: Any, tensor: Any) -> bool:
+    """Returns whether a layer is a residual one that can be taken apart.
 
     It casts its input to its own compute dtype before anything else, so the
     layers inside have to do the same with a tensor of another dtype.
@@ -205,7 +205,7 @@ def _opens(layer: Any, given: Any) -> bool:
     shortcut, branch, add = layer.residual_layers()
     first = [*shortcut[:1], *branch[:1], add]
     wanted = layer.compute_dtype  # type: ignore[attr-defined]
-    return given.dtype == wanted or all(
+    return tensor.dtype == wanted or all(
         each.compute_dtype == wanted for each in first
     )
 
@@ -229,19 +229,19 @@ def _opened(node: Any) -> tuple[Any, list[tuple[Any, Any]]] | None:
         # Keras pairs these by name; flat lists would pair them by order.
         if not _same_keys(arguments.args[0], structure):
             return None
-    given = keras.tree.flatten(arguments.args[0])
-    if not _takes(graph, given):
+    tensors = keras.tree.flatten(arguments.args[0])
+    if not _takes(graph, tensors):
         return None
-    return graph, list(zip(graph.inputs, given, strict=True))
+    return graph, list(zip(graph.inputs, tensors, strict=True))
 
 
-def _takes(graph: Any, given: Sequence[Any]) -> bool:
-    """Whether a graph takes tensors as they are, dtype and rank."""
-    return len(given) == len(graph.inputs) and all(
+def _takes(graph: Any, tensors: Sequence[Any]) -> bool:
+    """Returns whether a graph takes tensors as they are, dtype and rank."""
+    return len(tensors) == len(graph.inputs) and all(
         isinstance(outside, private_keras.KerasTensor)
         and outside.dtype == inside.dtype
         and len(outside.shape) == len(inside.shape)
-        for outside, inside in zip(given, graph.inputs, strict=True)
+        for outside, inside in zip(tensors, graph.inputs, strict=True)
     )
 
 

@@ -26,7 +26,7 @@ from keras_bayesdrop.graph.walk import walk_over
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """A model as it was found.
+    """The graph, shapes and noise of a model.
 
     Attributes:
         graph: Its graph, or `None` if its `call` is its own code and no
@@ -71,7 +71,7 @@ def survey(
         asked: Paths of augmentation layers that are to draw.
 
     Returns:
-        What was found.
+        The survey.
     """
     graph = read_graph(model)
     version = version_of(

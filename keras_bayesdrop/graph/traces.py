@@ -79,13 +79,13 @@ class Event:
 
     @property
     def key(self) -> tuple[str, str, bool]:
-        """What stays the same between traces."""
+        """The part of an event that is the same in every trace."""
         return self.site.path, self.function, self.used
 
 
 @dataclasses.dataclass(frozen=True)
 class Trace:
-    """What one trace of an operation showed.
+    """The draws and the outputs of one trace of an operation.
 
     Attributes:
         events: Draws, in their order.
@@ -219,7 +219,7 @@ def trace(
         modes: By path, the `training` that a layer inside is called with.
 
     Returns:
-        What the trace showed.
+        Draws, shapes, and the traced function.
     """
     training = training_off(operation)
     noise = _Recorder(operation, path)

@@ -191,7 +191,7 @@ def _propagate(
         taken = [shapes[value] for value in node.inputs]
         kinds = [dtypes[value] for value in node.inputs]
         try:
-            seen, made, made_dtypes = _outputs(
+            seen, output_shapes, output_dtypes = _outputs(
                 node, look, taken, kinds, batches, asked
             )
         except PlanError:
@@ -199,8 +199,8 @@ def _propagate(
         except Exception as error:
             raise _Untraceable(node.path, error) from error
         observations.append(seen)
-        shapes.update(zip(node.outputs, made, strict=True))
-        dtypes.update(zip(node.outputs, made_dtypes, strict=True))
+        shapes.update(zip(node.outputs, output_shapes, strict=True))
+        dtypes.update(zip(node.outputs, output_dtypes, strict=True))
     return Walk(
         [shapes[number] for number in range(len(graph.specs))],
         observations,
@@ -234,7 +234,7 @@ def _declared_outputs(
     node: Node, taken: Sequence[tuple[Shape, Shape]], dtypes: Sequence[Any]
 ) -> tuple[list[tuple[Shape, Shape]], list[Any]]:
     """Asks an operation for the shapes that it makes, at both batch sizes."""
-    made = []
+    specs = []
     for which in range(2):
         values = [
             keras.KerasTensor(shape[which], dtype)
@@ -242,12 +242,12 @@ def _declared_outputs(
         ]
         args, kwargs = node.fill(values)
         outputs = node.operation.compute_output_spec(*args, **kwargs)
-        made.append(keras.tree.flatten(outputs))
+        specs.append(keras.tree.flatten(outputs))
     shapes = [
         (tuple(one.shape), tuple(other.shape))
-        for one, other in zip(*made, strict=True)
+        for one, other in zip(*specs, strict=True)
     ]
-    return shapes, [spec.dtype for spec in made[0]]
+    return shapes, [spec.dtype for spec in specs[0]]
 
 
 def walk_of_one(
@@ -324,20 +324,20 @@ def _example_sizes(graph: Graph, example: Any) -> list[list[int]] | None:
         return None
     sizes = []
     for leaf, shape in zip(leaves, wanted, strict=True):
-        given = tuple(leaf.shape)
-        if len(given) != len(shape):
+        leaf_shape = tuple(leaf.shape)
+        if len(leaf_shape) != len(shape):
             return None
         sizes.append(
             [
                 (size or OPEN) if dim is None else dim
-                for dim, size in zip(shape[1:], given[1:], strict=True)
+                for dim, size in zip(shape[1:], leaf_shape[1:], strict=True)
             ]
         )
     return sizes
 
 
 def _is_looked_at(node: Node, asked: Collection[str]) -> bool:
-    """Whether a node has to be traced to see what it draws."""
+    """Returns whether a node has to be traced to see what it draws."""
     operation = node.operation
     if noise_of(operation) is not None:
         return False
@@ -347,7 +347,7 @@ def _is_looked_at(node: Node, asked: Collection[str]) -> bool:
 
 
 def _keeps_rows(operation: Any) -> bool:
-    """Whether an operation is a layer whose code and shapes are known."""
+    """Returns whether an operation is a layer of known code and shapes."""
     return isinstance(operation, keras.Layer) and not needs_look(operation)
 
 

@@ -49,7 +49,7 @@ def build_plan(
         layers: Which noise sites are active, see `select_sites`.
         example: Structure of tensors (or specs) like the inputs. Needed, for
             a model whose `call` is its own code, to know its outputs.
-        surveyed: What `survey` found in the model, if that was asked before.
+        surveyed: The survey of the model, if there is one already.
 
     Returns:
         The plan.
@@ -247,7 +247,7 @@ def _split(
 def _depends_on_batch(
     suffix: Sequence[Step], surveyed: Survey, chosen: Collection[str]
 ) -> bool:
-    """Whether noise is on a value of which no axis holds the rows.
+    """Returns whether noise is on a value of which no axis holds the rows.
 
     Its size depends on the batch in another way, and so do the masks.
     """

@@ -102,7 +102,7 @@ def noisy_call(
 
 
 def _is_wanted(where: str, seen: Observation, chosen: Collection[str]) -> bool:
-    """Whether a layer is to run in training mode for the sake of its noise."""
+    """Returns whether a layer runs in training mode because of its noise."""
     by_hand = {path for path, _ in seen.by_hand}
     return where not in by_hand or where in chosen
 

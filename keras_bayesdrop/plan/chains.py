@@ -32,7 +32,7 @@ from keras_bayesdrop.plan.steps import Step
 
 @dataclasses.dataclass(frozen=True)
 class Fusion:
-    """A suffix with its chains found.
+    """A suffix whose chains are known.
 
     Attributes:
         steps: The suffix, with each chain in place of its steps.
@@ -131,7 +131,7 @@ class _Walk:
 
     @property
     def _pending(self) -> bool:
-        """Whether something waits for a Dense to follow."""
+        """Returns whether something waits for a Dense to follow."""
         return not self._links or self._noise is not None or bool(self._before)
 
     def _refusal(self, step: Step) -> str:
@@ -139,9 +139,9 @@ class _Walk:
         if len(step.inputs) != 1 or len(step.outputs) != 1:
             return f"{step.kind} does not have one input and one output"
         spec = self.specs[step.inputs[0]]
-        made = self.specs[step.outputs[0]]
+        output_spec = self.specs[step.outputs[0]]
         # A layer of another dtype casts its input.
-        for dtype in (_dtype_name(spec), _dtype_name(made)):
+        for dtype in (_dtype_name(spec), _dtype_name(output_spec)):
             if dtype not in DTYPES or self._dtype not in ("", dtype):
                 return f"computes in {dtype}"
             self._dtype = dtype

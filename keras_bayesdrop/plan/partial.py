@@ -52,9 +52,11 @@ def before_last_noise(graph: Graph, plan: Plan) -> frozenset[int]:
 
 def without_noise(graph: Graph, plan: Plan) -> frozenset[int]:
     """Returns the nodes that no noise reaches."""
-    made = {step.outputs for step in plan.prefix}
+    before_noise = {step.outputs for step in plan.prefix}
     return frozenset(
-        index for index, node in enumerate(graph.nodes) if node.outputs in made
+        index
+        for index, node in enumerate(graph.nodes)
+        if node.outputs in before_noise
     )
 
 
@@ -73,7 +75,7 @@ def plan_of_part(plan: Plan, graph: Graph, part: Collection[int]) -> Plan:
         rest, or are outputs of the model.
     """
     inside = [graph.nodes[index] for index in sorted(part)]
-    made = {v for node in inside for v in node.outputs} | {*graph.inputs}
+    available = {v for node in inside for v in node.outputs} | {*graph.inputs}
     needed = [
         v
         for index, node in enumerate(graph.nodes)
@@ -81,9 +83,9 @@ def plan_of_part(plan: Plan, graph: Graph, part: Collection[int]) -> Plan:
         for v in node.inputs
     ]
     outputs = tuple(
-        dict.fromkeys(v for v in (*needed, *graph.outputs) if v in made)
+        dict.fromkeys(v for v in (*needed, *graph.outputs) if v in available)
     )
-    suffix = tuple(step for step in plan.suffix if made >= {*step.outputs})
+    suffix = tuple(step for step in plan.suffix if available >= {*step.outputs})
     random = {v for step in suffix for v in step.outputs}
     taken = [v for step in suffix for v in step.inputs] + list(outputs)
     return dataclasses.replace(

@@ -24,7 +24,7 @@ from keras_bayesdrop.plan.steps import Step
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How to run a model for many samples.
+    """The steps of a model for many samples.
 
     Attributes:
         prefix: Steps that run once per row.
@@ -91,7 +91,7 @@ class Plan:
             )
 
     def alone(self, reason: str, unordered: bool = False) -> "Plan":
-        """Returns the plan that runs one sample at a time, batches as given.
+        """Returns the plan that runs one sample at a time, in whole batches.
 
         Args:
             reason: Why, in words.
@@ -108,7 +108,7 @@ class Plan:
 
     @property
     def has_entries(self) -> bool:
-        """Whether noise is drawn on values with several entries per row."""
+        """Returns whether noise is on values with several entries per row."""
         return any(
             not step.whole_rows
             if isinstance(step, NoiseStep)

@@ -45,7 +45,7 @@ def drawing_sites(layers: LayerSelection, surveyed: Survey) -> list[Site]:
 
     Args:
         layers: Which sites are to be active.
-        surveyed: What was found in the model.
+        surveyed: The survey of the model.
     """
     active = active_paths(layers, surveyed)
     return [

@@ -44,7 +44,7 @@ class NoiseStep:
 
     @property
     def random(self) -> bool:
-        """Whether the step makes its output differ between samples."""
+        """Returns whether the output differs between samples."""
         return self.active
 
 
@@ -80,7 +80,7 @@ class CallStep:
 
     @property
     def random(self) -> bool:
-        """Whether the step makes its output differ between samples."""
+        """Returns whether the output differs between samples."""
         return self.active
 
 

@@ -1,2 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The counter contract: every random number is a function of its place."""
+"""The counter contract: every random number is a function of its place.
+
+`philox` makes the words of a (seed, site, sample, row, unit) and turns words
+into thresholds, uniform and normal numbers. Other rooms may use all its
+functions. This room imports no other room.
+"""

@@ -53,7 +53,7 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """Which samples of which rows."""
+    """A block of samples of a block of rows."""
 
     seed: int = 0
     first_sample: int = 0
@@ -67,7 +67,7 @@ def arguments(x, layers, block=None, /, **changes):
     """Returns the arguments of a call of the op."""
     block = block or Block()
     noises = [layer.noise for layer in layers]
-    made = {
+    settings = {
         "x": tf.constant(x),
         "kernels": [tf.constant(layer.kernel) for layer in layers],
         "biases": [
@@ -93,7 +93,7 @@ def arguments(x, layers, block=None, /, **changes):
         "masks": block.masks,
         "x_per_sample": block.x_per_sample,
     }
-    return {**made, **changes}
+    return {**settings, **changes}
 
 
 def scale_of(noise):
@@ -747,13 +747,13 @@ PROGRAM = """
 import pickle
 import sys
 import tensorflow as tf
-library, given, found = sys.argv[1:]
+library, calls_file, results_file = sys.argv[1:]
 ops = tf.load_op_library(library)
 def tensors(value):
     if isinstance(value, list) and value and not hasattr(value[0], "dtype"):
         return value
     return tf.nest.map_structure(tf.constant, value)
-with open(given, "rb") as file:
+with open(calls_file, "rb") as file:
     calls = pickle.load(file)
 results = {
     name: ops.keras_bayesdrop_dropout_chain(
@@ -761,27 +761,27 @@ results = {
            for key, value in call.items()}).numpy()
     for name, call in calls.items()}
 results["isa"] = ops.keras_bayesdrop_build().numpy().decode()
-with open(found, "wb") as file:
+with open(results_file, "wb") as file:
     pickle.dump(results, file)
 """
 
 
 def process_cases():
     """Returns x, layers and block, by names."""
-    found = {}
+    calls = {}
     for masks in MASKS:
         block = Block(5, 9, 40, 4, masks)
         for width in (5, 97):
             layers = [identity(width, noise=Bernoulli(0.4))]
             ones = np.ones((9, width), "float32")
-            found[f"{masks} masks {width}"] = ones, layers, block
+            calls[f"{masks} masks {width}"] = ones, layers, block
         for kind in ("dropped a little", "dropped by half", "mixed", "wide"):
             widths, rates = CHAINS[kind]
             activations = ("selu", "gelu", "softmax")[: len(rates)]
             layers = network(widths, rates, activations)
             x = inputs(130, widths[0])
-            found[f"{masks} chain {kind}"] = x, layers, block
-    return found
+            calls[f"{masks} chain {kind}"] = x, layers, block
+    return calls
 
 
 @pytest.fixture(scope="module")
@@ -798,14 +798,21 @@ def processes(tmp_path_factory):
         )
         for name, case in process_cases().items()
     }
-    given = folder / "given"
-    given.write_bytes(pickle.dumps(calls))
+    calls_file = folder / "calls"
+    calls_file.write_bytes(pickle.dumps(calls))
 
     def results_in(isa):
-        found = folder / isa
+        results_file = folder / isa
         library = op_library.library().path
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, library, str(given), str(found)],
+            [
+                sys.executable,
+                "-c",
+                PROGRAM,
+                library,
+                str(calls_file),
+                str(results_file),
+            ],
             capture_output=True,
             text=True,
             timeout=300,
@@ -816,7 +823,7 @@ def processes(tmp_path_factory):
             },
         )
         assert done.returncode == 0, done.stderr
-        return pickle.loads(found.read_bytes())
+        return pickle.loads(results_file.read_bytes())
 
     names = sorted({"portable", "avx2", own_isa()})
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -851,15 +858,18 @@ def test_instruction_sets(processes, isa):
 # Shapes.
 
 
-def traced(given, specs):
+def traced(op_arguments, specs):
     """Traces a call whose tensors have only the shapes of `specs`."""
     tensors = {
         name: value
-        for name, value in given.items()
+        for name, value in op_arguments.items()
         if isinstance(value, tf.Tensor)
         or (isinstance(value, list) and value and tf.is_tensor(value[0]))
     }
-    rest = {name: given[name] for name in given.keys() - tensors.keys()}
+    rest = {
+        name: op_arguments[name]
+        for name in op_arguments.keys() - tensors.keys()
+    }
 
     def spec(tensor):
         if specs == "unknown":
@@ -875,7 +885,7 @@ def traced(given, specs):
         for name, value in tensors.items()
     }
     function = tf.function(
-        lambda given: call({**given, **rest}),
+        lambda op_arguments: call({**op_arguments, **rest}),
         input_signature=[signature],
         autograph=False,
     )
@@ -889,19 +899,19 @@ def test_shapes(per_sample, entries):
     samples = [4] if per_sample else []
     x = inputs(*samples, 2, *entries, 5)
     block = Block(1, 0, 4, 0, "shared", per_sample)
-    given = arguments(x, layers, block)
+    op_arguments = arguments(x, layers, block)
     shape = (4, 2, *entries, 3)
-    whole = call(given).numpy()
+    whole = call(op_arguments).numpy()
     assert whole.shape == shape
     # Where `num_samples` is a constant its size is known to the shape function.
-    constant = tf.function(lambda: call(given)).get_concrete_function()
+    constant = tf.function(lambda: call(op_arguments)).get_concrete_function()
     assert tuple(constant.output_shapes) == shape
     for specs, known in (
         ("full", (None, *shape[1:])),
         ("ranks", (None,) * len(shape)),
         ("unknown", None),
     ):
-        function, run_it = traced(given, specs)
+        function, run_it = traced(op_arguments, specs)
         if known is None:
             assert function.output_shapes.rank is None
         else:
@@ -923,9 +933,9 @@ def test_nothing_of_everything(noise, masks, dtype):
     assert run(np.zeros((3, 0, 5), dtype), layers, block).shape == (6, 3, 0, 2)
     for widths in ((0, 4, 2), (5, 0, 2), (0, 0, 2)):
         layers = network(widths, [noise, noise], "tanh", dtype=dtype)
-        given = inputs(3, widths[0], dtype=dtype)
-        shown = run(given, layers, block)
-        assert_within_bound(shown, given, layers, block)
+        narrow = inputs(3, widths[0], dtype=dtype)
+        shown = run(narrow, layers, block)
+        assert_within_bound(shown, narrow, layers, block)
     layers = network((5, 4, 0), [noise, noise], "tanh", dtype=dtype)
     assert run(x, layers, block).shape == (6, 3, 0)
     layers = network((5, 0, 0), [noise, noise], "softmax", dtype=dtype)

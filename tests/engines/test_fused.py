@@ -57,7 +57,7 @@ def moved(model):
 
 def predict(model, x, engine, num_samples=SAMPLES, **kwargs):
     """Returns the prediction of every output."""
-    made = kbd.predict_with_uncertainty(
+    predicted = kbd.predict_with_uncertainty(
         model,
         x,
         num_samples,
@@ -65,13 +65,13 @@ def predict(model, x, engine, num_samples=SAMPLES, **kwargs):
         verbose=0,
         **flat(engine=engine, **{"seed": 3, **kwargs}),
     )
-    return keras.tree.flatten(made)
+    return keras.tree.flatten(predicted)
 
 
 def samples(model, x, engine, num_samples=SAMPLES, **kwargs):
     """Returns the samples of every output, [samples, rows, ...]."""
-    made = predict(model, x, engine, num_samples, **kwargs)
-    return [each.samples for each in made]
+    predicted = predict(model, x, engine, num_samples, **kwargs)
+    return [each.samples for each in predicted]
 
 
 def assert_close(actual, desired, rtol=1e-5):
@@ -127,8 +127,8 @@ def engines_of(model, **kwargs):
 
 
 def fused_paths(model, **kwargs):
-    found = engines_of(model, engine="fused", **kwargs)
-    return [path for path, (engine, _) in found.items() if engine == "fused"]
+    assigned = engines_of(model, engine="fused", **kwargs)
+    return [path for path, (engine, _) in assigned.items() if engine == "fused"]
 
 
 # Models of the zoo.
@@ -190,13 +190,13 @@ def test_zoo(name):
     member = zoo.ZOO[name]
     model, x = member.build()
     for masks in MASKS if name in ("functional", "ours") else MASKS[1:]:
-        made = predict(model, x, "fused", masks=masks)
+        predicted = predict(model, x, "fused", masks=masks)
         assert_close(
-            [each.samples for each in made],
+            [each.samples for each in predicted],
             samples(model, x, "reference", masks=masks),
             member.rtol,
         )
-    steps = made[0].stats.engine
+    steps = predicted[0].stats.engine
     inside = [step for step in steps if step.engine == "fused"]
     assert len(inside) == IN_CHAINS[name]
     assert {step.reason for step in inside} == {"dense chain"}
@@ -839,7 +839,7 @@ def test_predicting_again_traces_nothing():
 @st.composite
 def stacks(draw):
     """Draws layers of all the kinds that chains are made of, and others."""
-    made = []
+    drawn = []
     for _ in range(draw(st.integers(2, 9), "layers")):
         kind = draw(
             st.sampled_from(
@@ -856,8 +856,8 @@ def stacks(draw):
         activation = draw(
             st.sampled_from([None, None, "relu", "selu", "softplus", "silu"])
         )
-        made.append((kind, rate, units, activation))
-    return made
+        drawn.append((kind, rate, units, activation))
+    return drawn
 
 
 def build(stack, shape):

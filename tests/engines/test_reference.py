@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every engine must do; the reference engine does it by definition."""
+"""The contract of engines, which the reference engine defines."""
 
 import numpy as np
 import tensorflow as tf

@@ -92,7 +92,7 @@ def spec_of(seed: int) -> Spec:
 
 
 def _leaks_training(pieces: list[Piece]) -> bool:
-    """Whether Keras itself runs a layer in training mode at inference.
+    """Returns whether Keras itself runs a layer in training mode at inference.
 
     A layer that calls another with `training=True` tells all that follow in
     the same call. What is right for such code of one's own is undecided.
@@ -225,7 +225,7 @@ def _expectation(spec: Spec, kinds: list[Kind]) -> str:
 
 
 def _trains_behind_a_gate(spec: Spec) -> bool:
-    """Whether one operation has gated noise and other uses of `training`.
+    """Returns whether an operation gates noise and uses `training` otherwise.
 
     It runs in training mode or not as a whole, so it may be refused.
     """

@@ -110,13 +110,13 @@ def apply_all(pieces: list[Piece], x: Any) -> Any:
 
 def apply_one(piece: Piece, x: Any) -> Any:
     """Applies a piece to a symbolic tensor, if it fits."""
-    found = KINDS[piece["kind"]]
+    chosen = KINDS[piece["kind"]]
     shape = x.shape[1:]
-    if len(shape) not in found.ranks or shape[-1] is None:
+    if len(shape) not in chosen.ranks or shape[-1] is None:
         raise DoesNotFitError(piece["kind"], x.shape)
-    if None in shape and (found.static or len(shape) == IMAGE):
+    if None in shape and (chosen.static or len(shape) == IMAGE):
         raise DoesNotFitError(piece["kind"], x.shape)
-    return found.apply(piece, x)
+    return chosen.apply(piece, x)
 
 
 def layers_of(pieces: list[Piece], shape: Any) -> list[Any]:
@@ -124,7 +124,7 @@ def layers_of(pieces: list[Piece], shape: Any) -> list[Any]:
 
     A piece of several layers becomes a nested model.
     """
-    made = []
+    applied = []
     for piece in pieces:
         inputs = keras.Input(shape)
         outputs = apply_one(piece, inputs)
@@ -133,9 +133,9 @@ def layers_of(pieces: list[Piece], shape: Any) -> list[Any]:
             [id(x) for x in last._inbound_nodes[0].input_tensors]
             == [id(inputs)]
         )
-        made.append(last if alone else keras.Model(inputs, outputs))
+        applied.append(last if alone else keras.Model(inputs, outputs))
         shape = outputs.shape[1:]
-    return made
+    return applied
 
 
 def _rate(rng: random.Random) -> float:

@@ -125,9 +125,9 @@ def _run_chunk(seeds: list[int], only: str, add: Any) -> None:
             if not line:
                 break
             if line.startswith(_MARK):
-                found = json.loads(line[len(_MARK) :])
-                add(Result(**{**found, "kinds": tuple(found["kinds"])}))
-                left.remove(found["seed"])
+                fields = json.loads(line[len(_MARK) :])
+                add(Result(**{**fields, "kinds": tuple(fields["kinds"])}))
+                left.remove(fields["seed"])
         process.kill()
         code = process.wait()
         if left:
@@ -176,12 +176,12 @@ def _judge(seed: int, spec: Any, only: str = "") -> Result:
         return Result(seed, "skipped", f"{type(error).__name__}: {error}")
     if only and only not in case.kinds:
         return Result(seed, "skipped", "")
-    found = verdict.judge(case)
+    judged = verdict.judge(case)
     return Result(
         seed,
-        found.outcome,
-        found.what,
-        found.warned,
+        judged.outcome,
+        judged.what,
+        judged.warned,
         case.expects,
         case.kinds,
         grammar.describe(spec),

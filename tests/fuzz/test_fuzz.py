@@ -23,14 +23,14 @@ layers = keras.layers
 @pytest.mark.parametrize("seed", SLICE)
 def test_slice(seed):
     spec = grammar.spec_of(seed)
-    found = verdict.judge(grammar.build(spec))
-    assert found.outcome != "finding", (found.what, grammar.describe(spec))
+    judged = verdict.judge(grammar.build(spec))
+    assert judged.outcome != "finding", (judged.what, grammar.describe(spec))
 
 
 @pytest.mark.parametrize("name", FOUND)
 def test_found_before(name):
-    found = verdict.judge(grammar.build(FOUND[name]))
-    assert found.outcome != "finding", found.what
+    judged = verdict.judge(grammar.build(FOUND[name]))
+    assert judged.outcome != "finding", judged.what
 
 
 def test_the_slice_has_every_kind():
@@ -140,10 +140,10 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_notices_another_model(name):
     wrong, truth, where = WRONG[name]
-    found = verdict.judge(wrong(), truth())
-    assert found.outcome == "finding"
-    assert where in found.what
-    assert "standard errors" in found.what
+    judged = verdict.judge(wrong(), truth())
+    assert judged.outcome == "finding"
+    assert where in judged.what
+    assert "standard errors" in judged.what
 
 
 _predict = kbd.predict_with_uncertainty
@@ -219,9 +219,9 @@ def _raises(*args, **kwargs):
 )
 def test_notices_another_prediction(monkeypatch, function, what):
     monkeypatch.setattr(kbd, "predict_with_uncertainty", function)
-    found = verdict.judge(plain())
-    assert found.outcome == "finding"
-    assert what in found.what
+    judged = verdict.judge(plain())
+    assert judged.outcome == "finding"
+    assert what in judged.what
 
 
 def test_a_finding_is_cut_down(monkeypatch):
@@ -229,9 +229,9 @@ def test_a_finding_is_cut_down(monkeypatch):
 
     def judge(seed, spec):
         kinds = {kind.name for kind in kinds_in(spec["pieces"])}
-        found = "gate" in kinds
+        is_finding = "gate" in kinds
         return runner.Result(
-            seed, "finding" if found else "right", "raw error: x"
+            seed, "finding" if is_finding else "right", "raw error: x"
         )
 
     monkeypatch.setattr(runner, "_judge", judge)

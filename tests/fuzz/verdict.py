@@ -94,19 +94,19 @@ class _Caller:
         self.warned |= any(
             issubclass(each.category, BayesdropWarning) for each in caught
         )
-        found = []
+        outputs = []
         for each in keras.tree.flatten(predicted):
             values = np.asarray(each.samples, "float64")
             _agree(values.mean(0), each.mean, "the mean, and that of samples")
             _agree(
                 values.std(0, ddof=1), each.std, "the std, and that of samples"
             )
-            found.append(values)
-        return found
+            outputs.append(values)
+        return outputs
 
 
 def _names_a_layer(text: str, model: Any) -> bool:
-    """Whether a message says which layer it is about, by name or class.
+    """Returns whether a message says which layer it is about, by name or class.
 
     A subclassed model may be one that draws itself.
     """
@@ -167,13 +167,13 @@ def _counts(case: Case) -> tuple[int, int]:
 def _state(case: Case) -> dict[str, Any]:
     """Returns everything that a prediction must not change."""
     numpy = np.random.get_state()  # noqa: NPY002
-    found = {
+    state = {
         **zoo.fingerprint(case.model),
         "global seed": np.asarray(global_seed_generator().state).tobytes(),
     }
     if not case.warns:  # or else the model draws from NumPy itself
-        found["NumPy's state"] = (numpy[1].tobytes(), numpy[2])
-    return found
+        state["NumPy's state"] = (numpy[1].tobytes(), numpy[2])
+    return state
 
 
 def _untouched(before: dict[str, Any], after: dict[str, Any]) -> None:
@@ -292,28 +292,30 @@ def _statistics(
     rng = np.random.default_rng(0)
     count, rows = samples.shape[:2]
     flat = samples.reshape(count, rows, -1)
-    found = [("elements", flat.reshape(count, -1))]
+    statistics = [("elements", flat.reshape(count, -1))]
     for axis in range(2, samples.ndim):
         if samples.shape[axis] > 1:
             place = "units" if axis == samples.ndim - 1 else f"axis {axis - 1}"
             total = samples.sum(axis).reshape(count, -1)
-            found.append((f"sums over {place}", total))
+            statistics.append((f"sums over {place}", total))
     units = flat.shape[2]
     if units > 1:
         signs = rng.choice([-1.0, 1.0], (units, 3))
-        found.append(("projections", (flat @ signs).reshape(count, -1)))
+        statistics.append(("projections", (flat @ signs).reshape(count, -1)))
     if across_rows and rows > 1:
         signs = rng.choice([-1.0, 1.0], (rows, 2))
         signs[:, 0] = 1.0
         across = np.einsum("tru,rk->tku", flat, signs)
-        found.append(("sums over rows", across.reshape(count, -1)))
+        statistics.append(("sums over rows", across.reshape(count, -1)))
     centre = scale_by.mean(0).reshape(rows, units)
     spread = scale_by.std(0).reshape(rows, units)
     varies = spread > 1e-5 * (1.0 + np.abs(centre))
     if varies.any():
         units_of_spread = (flat - centre)[:, varies] / spread[varies]
-        found.append((_SQUARES, np.square(units_of_spread).mean(1)[:, None]))
-    return found
+        statistics.append(
+            (_SQUARES, np.square(units_of_spread).mean(1)[:, None])
+        )
+    return statistics
 
 
 def _deviation(

@@ -51,7 +51,7 @@ def test_an_attribute_that_is_none_is_put_back():
 
 
 def test_other_threads_see_the_signature_of_the_original():
-    """Whether a layer takes `training` must not depend on loans."""
+    """Loans do not change whether a layer takes `training`."""
     layer = keras.layers.Dropout(0.5)
     seen = []
 

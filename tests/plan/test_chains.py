@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps make a chain, what its links are, and why others are not in it.
+"""Chains: their steps, their links, and why other steps are left out.
 
 Needs no compiled library: a chain is data.
 """
@@ -113,7 +113,7 @@ def test_noise_that_does_not_fuse(name):
 
 
 @pytest.mark.parametrize(
-    ("stack", "found"),
+    ("stack", "expected"),
     [
         # Noise at the end waits for a Dense that never comes.
         ([dropout, dense, dropout], ["ab"]),
@@ -179,13 +179,13 @@ def test_noise_that_does_not_fuse(name):
         ([layers.GaussianNoise, dense, dropout, dense], ["bcd"]),
     ],
 )
-def test_members(stack, found):
-    made = [
+def test_members(stack, expected):
+    stacked = [
         make() if make in (dropout, dense) else make(*arguments(make))
         for make in stack
     ]
-    plan = plan_of(*made)
-    assert [members(chain) for chain in chains_of(plan)] == found
+    plan = plan_of(*stacked)
+    assert [members(chain) for chain in chains_of(plan)] == expected
     # Each step of the suffix once, in a chain or by itself, and in an order in
     # which they can run.
     flat = "".join(
@@ -193,7 +193,7 @@ def test_members(stack, found):
         for step in plan.fusion.steps
     )
     assert flat == "".join(step.path for step in plan.suffix)
-    inside = set("".join(found))
+    inside = set("".join(expected))
     for step, why in zip(plan.suffix, plan.fusion.why_not, strict=True):
         assert bool(why) == (step.path not in inside)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What layers are in terms of a dense chain, or why they are nothing of it."""
+"""Forms of layers in a dense chain, or why a layer has none."""
 
 import keras
 import numpy as np

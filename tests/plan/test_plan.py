@@ -126,8 +126,8 @@ class SplitTest(TestCase):
             self.assertLessEqual(set(step.inputs), known)
             known.update(step.outputs)
         self.assertLessEqual(set(plan.outputs), known)
-        made = {value for step in plan.prefix for value in step.outputs}
-        self.assertLessEqual(set(plan.cut), made | set(plan.inputs))
+        before_noise = {value for step in plan.prefix for value in step.outputs}
+        self.assertLessEqual(set(plan.cut), before_noise | set(plan.inputs))
         for step in plan.prefix:
             self.assertFalse(step.random)
 
@@ -231,9 +231,9 @@ class GraphTest(TestCase):
             },
         )
         c, d = keras.Input((3,)), keras.Input((2,))
-        made = inner({"a": d, "z": c})
+        outputs = inner({"a": d, "z": c})
         model = keras.Model(
-            [c, d], [made["first"], layers.Dense(3)(made["second"])]
+            [c, d], [outputs["first"], layers.Dense(3)(outputs["second"])]
         )
         x = [zoo.numbers(3), zoo.numbers(2)]
         for ours, theirs in zip(

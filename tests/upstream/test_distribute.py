@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `strategy_of` takes for granted about models and strategies."""
+"""Assumptions of `strategy_of` about models and strategies."""
 
 import keras
 import tensorflow as tf

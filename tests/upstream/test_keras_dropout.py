@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What we assume of Keras and TensorFlow. A failure here is news, not a bug."""
+"""Assumptions about Keras and TensorFlow: a failure is news, not a bug."""
 
 import os
 

@@ -138,7 +138,7 @@ class GraphTest(TestCase):
 
 
 class ChangesTest(TestCase):
-    """What changes in a model by itself, and what a user changes."""
+    """Attributes that change by themselves, and those that users change."""
 
     def _public(self, layer):
         return {
@@ -195,22 +195,22 @@ class ChangesTest(TestCase):
 
     def test_functions_are_made_for_every_call(self):
         """So a view can make them anew."""
-        made = []
+        requested = []
 
         class Model(keras.Model):
             def call(self, x):
                 return x
 
             def make_predict_function(self, force=False):
-                made.append("predict")
+                requested.append("predict")
                 return super().make_predict_function(force)
 
             def make_test_function(self, force=False):
-                made.append("test")
+                requested.append("test")
                 return super().make_test_function(force)
 
             def make_train_function(self, force=False):
-                made.append("train")
+                requested.append("train")
                 return super().make_train_function(force)
 
         model = Model()
@@ -219,8 +219,8 @@ class ChangesTest(TestCase):
             model.predict(X, verbose=0)
             model.predict_on_batch(X)
             model.evaluate(X, X, verbose=0)
-        self.assertEqual(made, ["predict", "predict", "test"] * 2)
-        made.clear()
+        self.assertEqual(requested, ["predict", "predict", "test"] * 2)
+        requested.clear()
         model = Model()
         model.dense = layers.Dense(4)
         model.dense.build((None, 4))
@@ -228,7 +228,7 @@ class ChangesTest(TestCase):
         model.compile("sgd", "mse")
         for _ in range(2):
             model.fit(X, X, verbose=0)
-        self.assertEqual(made.count("train"), 2)
+        self.assertEqual(requested.count("train"), 2)
 
 
 class MaskTest(TestCase):
@@ -466,7 +466,7 @@ class VariableTest(TestCase):
 
 
 class RandomTest(TestCase):
-    """What `_observer.py`, `sites/inside.py` and `plan/observe.py` assume."""
+    """Assumptions of `_core/observer.py`, `graph/sites` and `graph/observe`."""
 
     def test_random_functions_are_looked_up_at_every_call(self):
         backend = private_keras.random_backend()

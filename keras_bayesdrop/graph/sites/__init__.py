@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Noise sites: where a model draws noise, and how to reach it."""
+"""Noise sites: the places where a model draws noise, and the way to reach them.
+
+`classify` maps noise layers to their distributions. `inner` reaches noise that
+layers keep inside, `inside` follows it through one call, and `handmade`
+remakes draws of a layer's own code. `tree` lists the layers inside a layer,
+and `select` chooses sites. Other modules use the names below.
+"""
 
 from keras_bayesdrop.graph.sites.classify import noise_of as noise_of
 from keras_bayesdrop.graph.sites.inner import foreign_cells as foreign_cells

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which layers are noise, and which."""
+"""Maps Keras noise layers to their distributions."""
 
 import dis
 from collections.abc import Callable
@@ -90,7 +90,7 @@ def own_call(layer: Any) -> Callable[..., Any] | None:
 
 
 def _only_hands_on(call: Any) -> bool:
-    """Whether a method consists of one call of the method it overrides."""
+    """Returns whether a method only calls the method it overrides."""
     code = getattr(call, "__code__", None)
     if code is None or not set(code.co_names) <= {"super", "call"}:
         return False

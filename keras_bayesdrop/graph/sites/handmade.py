@@ -53,7 +53,7 @@ class HandMade(Noise):
 
     @property
     def active(self) -> bool:
-        """Whether the noise can change its input at all."""
+        """Returns whether the noise can change its input at all."""
         return True
 
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:

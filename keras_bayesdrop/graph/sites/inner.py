@@ -102,7 +102,7 @@ def redirected(
 
 
 def holds_time_distributed(layer: Any) -> bool:
-    """Whether Keras' own way through time has to be replaced in a layer."""
+    """Returns whether a layer is, or holds, a `TimeDistributed`."""
     return any(
         isinstance(each, keras.layers.TimeDistributed)
         for each in private_keras.all_layers(layer)
@@ -376,6 +376,6 @@ def _merge_time(x: tf.Tensor) -> tf.Tensor:
 
 
 def _made_by_keras(cell: Any) -> bool:
-    """Whether what a cell does when called was written by Keras."""
+    """Returns whether the `call` of a cell is Keras' own code."""
     writer = next(cls for cls in type(cell).__mro__ if "call" in vars(cls))
     return private_keras.is_ours(writer)

@@ -53,9 +53,9 @@ def children(layer: Any, path: str) -> Iterator[tuple[Any, str]]:
 
 
 def is_known(layer: Any) -> bool:
-    """Whether it is known which noise the `call` of a layer draws.
+    """Returns whether `inner_sites` knows all noise that a layer draws.
 
-    So it is for Keras' own layers and for those of this package, unless they
+    That holds for Keras' layers and for those of this package, unless they
     run a function of somebody else (`Lambda`, an activation). All others are
     traced to see what they draw.
     """
@@ -75,7 +75,7 @@ def is_known(layer: Any) -> bool:
 
 
 def is_augmentation(layer: Any) -> bool:
-    """Whether a layer of Keras draws in training to augment the data."""
+    """Returns whether a layer is one of Keras' random augmentations."""
     module = type(layer).__module__
     return module.startswith(_AUGMENTATION) and bool(
         private_keras.seed_variables(layer)
@@ -83,7 +83,7 @@ def is_augmentation(layer: Any) -> bool:
 
 
 def is_stateful(operation: Any) -> bool:
-    """Whether a recurrent layer inside carries its state between batches."""
+    """Returns whether a layer carries state from batch to batch."""
     return any(
         isinstance(layer, keras.layers.RNN) and layer.stateful
         for layer in private_keras.all_layers(operation)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which layers are noise."""
+"""Keras noise layers and their distributions."""
 
 import keras
 import numpy as np
@@ -66,7 +66,7 @@ class NoiseOfTest(TestCase):
         self.assertEqual(noise_of(Half()), (Bernoulli(0.5), None))
 
     def test_subclass_that_does_more_than_drop(self):
-        """What a layer does besides its noise must not get lost."""
+        """Code of a layer besides its noise must not get lost."""
 
         class Doubles(layers.Dropout):
             def call(self, x, training=None):

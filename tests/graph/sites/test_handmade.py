@@ -51,8 +51,8 @@ def test_the_same_laws_as_keras():
         ("truncated_normal", {"mean": 1.0, "stddev": 2.0}),
     ):
         plain = getattr(keras.random, function)((5000,), **arguments, seed=1)
-        made = draw(function, **arguments)
-        assert scipy.stats.ks_2samp(plain, made).pvalue > 1e-3
+        ours = draw(function, **arguments)
+        assert scipy.stats.ks_2samp(plain, ours).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
