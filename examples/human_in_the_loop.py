@@ -33,7 +33,7 @@ with silent_stderr():
     from sklearn.datasets import load_digits
 
     import keras_bayesdrop
-    from keras_bayesdrop.metrics.risk_coverage import risk_coverage
+    from keras_bayesdrop.metrics import risk_coverage
 
 Array = npt.NDArray[Any]
 

@@ -9,7 +9,6 @@ room imports `errors`, `_core`, `random`, `noise` and `plan`.
 
 from keras_bayesdrop.engines.engine import Engine as Engine
 from keras_bayesdrop.engines.reference import Reference as Reference
-from keras_bayesdrop.engines.select import ENGINES as ENGINES
 from keras_bayesdrop.engines.select import assign_steps as assign_steps
 from keras_bayesdrop.engines.select import choose_engine as choose_engine
 from keras_bayesdrop.engines.select import (

@@ -109,7 +109,7 @@ def quantities(prediction: Any) -> dict[str, Any]:
 
 def why_no_fused_engine() -> str:
     """Returns why this machine has no fused engine; empty if it has."""
-    return kbd.info(verbose=False).library_problem
+    return kbd.info().library_problem
 
 
 def raw_words() -> Any:

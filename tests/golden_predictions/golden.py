@@ -22,7 +22,7 @@ LIBRARY = ("library", "library_compiler", "library_instructions")
 @functools.cache
 def machine() -> dict[str, Any]:
     """Returns what the last bits of a result may depend on."""
-    info = kbd.info(verbose=False)
+    info = kbd.info()
     cpu = _cpu()
     flags = cpu.get("flags", "").split()
     return {
