@@ -331,7 +331,8 @@ class LossTest(TestCase):
     def test_replicas_count_it_once(self):
         alone, together = one_step(
             self,
-            "kbd.layers.VariationalDense(3, 4, 'multiplicative'), "
+            "kbd.layers.VariationalDense("
+            "3, 4, parametrization='multiplicative'), "
             "kbd.layers.VariationalDropout(4), "
             "kbd.layers.VariationalDense(2, 4)",
         )
