@@ -13,6 +13,7 @@ from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.layers._dropout import dropped_kernel
 from keras_bayesdrop.layers._dropout.concrete_noise import ConcreteNoise
 from keras_bayesdrop.layers._kl_penalty import KLPenalty
+from keras_bayesdrop.layers._parts import part_attribute
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 from keras_bayesdrop.noise import NoiseThenLayer
 
@@ -110,6 +111,9 @@ class ConcreteDropout(keras.layers.Wrapper, NoiseThenLayer):
     References:
         - [Gal et al., 2017](https://arxiv.org/abs/1705.07832).
     """
+
+    num_train_examples = part_attribute("kl_penalty", "num_train_examples")
+    likelihood = part_attribute("kl_penalty", "likelihood")
 
     def __init__(
         self,

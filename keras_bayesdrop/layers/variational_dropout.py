@@ -13,6 +13,7 @@ from keras_bayesdrop.layers._gaussian.log_alpha import clip
 from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
 from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.layers._operations import wide_dtype
+from keras_bayesdrop.layers._parts import part_attribute
 from keras_bayesdrop.layers._random import draw_normal
 from keras_bayesdrop.layers.sources import PlainInside
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
@@ -83,6 +84,11 @@ class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
         - [Hron et al., 2017](https://arxiv.org/abs/1711.02989).
     """
 
+    num_train_examples = part_attribute("kl_penalty", "num_train_examples")
+    likelihood = part_attribute("kl_penalty", "likelihood")
+    prior = part_attribute("factor_prior", "prior")
+    log_alpha_limit = part_attribute("factor_prior", "log_alpha_limit")
+
     def __init__(
         self,
         num_train_examples: int,
@@ -117,11 +123,6 @@ class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.supports_masking = True
-
-    @property
-    def prior(self) -> Any:
-        """The prior of a factor."""
-        return self.factor_prior.prior
 
     def build(self, input_shape: Any) -> None:
         """Makes `log alpha`."""

@@ -42,7 +42,7 @@ NOISES = (
 
 def made(cls, noise, settings, shape):
     rng = np.random.default_rng(2)
-    layer = cls(3, 2, 50, noise[0], alpha=noise[1], use_bias=False, **settings)
+    layer = cls(3, 2, 50, parametrization=noise[0], alpha=noise[1], use_bias=False, **settings)
     layer.build((None, *shape))
     layer.kernel.assign(rng.normal(size=layer.kernel.shape))
     layer.log_noise.assign(rng.uniform(-2, 0, size=layer.log_noise.shape))
