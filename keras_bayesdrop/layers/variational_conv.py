@@ -28,7 +28,7 @@ class _VariationalConv(VariationalLayer):
         num_train_examples: int,
         *,
         parametrization: str = "additive",
-        prior: Any = "log_uniform",
+        prior: Any = "gaussian",
         kl: str | None = None,
         alpha: str | None = None,
         log_alpha_limit: float | None = None,

@@ -64,7 +64,8 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
         parametrization: `"additive"`, `"multiplicative"` or `"correlated"`.
             Defaults to `"additive"`.
         prior: Name or instance of a prior of
-            `keras_bayesdrop.priors`. Defaults to `"log_uniform"`.
+            `keras_bayesdrop.priors`. Defaults to `"gaussian"`, a proper prior
+            of standard deviation 1.
         kl: How the KL of the log-uniform prior is computed: `"exact"`, or the
             approximations `"molchanov"` and `"kingma"` (which keeps
             `alpha <= 1`, where it holds). Defaults to `"exact"`; must be `None`
@@ -111,7 +112,7 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
     ])
     model.compile("adam", "sparse_categorical_crossentropy")
     model.fit(x, y, epochs=100)
-    small = keras_bayesdrop.sparsity.prune(model)
+    p = keras_bayesdrop.predict_with_uncertainty(model, x)
     ```
 
     References:
@@ -128,7 +129,7 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
         num_train_examples: int,
         *,
         parametrization: str = "additive",
-        prior: Any = "log_uniform",
+        prior: Any = "gaussian",
         kl: str | None = None,
         alpha: str | None = None,
         log_alpha_limit: float | None = None,

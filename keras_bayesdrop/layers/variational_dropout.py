@@ -56,7 +56,7 @@ class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
         alpha: `"layer"`, or `"unit"` for one alpha each. Defaults to
             `"layer"`.
         prior: Name or instance of a prior of `keras_bayesdrop.priors`,
-            for the factors. Defaults to `"log_uniform"`.
+            for the factors. Defaults to `"gaussian"`.
         kl: As in `VariationalDense`. `"kingma"` keeps `alpha <= 1`.
         weights_per_unit: Positive int `M`. Defaults to `1`.
         log_alpha_limit: As in `VariationalDense`.
@@ -94,7 +94,7 @@ class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
         num_train_examples: int,
         *,
         alpha: str = "layer",
-        prior: Any = "log_uniform",
+        prior: Any = "gaussian",
         kl: str | None = None,
         weights_per_unit: int = 1,
         log_alpha_limit: float | None = None,
