@@ -9,7 +9,6 @@ from keras_bayesdrop._core.export import export
 from keras_bayesdrop.layers._gaussian.estimators import get_estimator
 from keras_bayesdrop.layers._gaussian.layer import StructuredLayer
 from keras_bayesdrop.layers._gaussian.structured_prior import StructuredPrior
-from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
@@ -136,14 +135,10 @@ class BayesianDense(StructuredLayer, keras.layers.Dense):
         refuse_old_keywords(kwargs)
         super().__init__(units, **kwargs)
         self._compose(
-            penalty=KLPenalty(
-                self,
-                self.penalty_nats,
-                num_train_examples,
-                likelihood,
-            ),
+            num_train_examples,
+            likelihood,
             noise=self._structured_noise(noise_initializer),
             prior=StructuredPrior(structure, scale_prior, sigma0, scales),
-            estimator=get_estimator(estimator),
+            sampler=get_estimator(estimator),
             seed=seed,
         )

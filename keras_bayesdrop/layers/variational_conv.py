@@ -11,7 +11,6 @@ from keras_bayesdrop.layers._gaussian.estimators import estimator_for
 from keras_bayesdrop.layers._gaussian.kernel_noise import KernelNoise
 from keras_bayesdrop.layers._gaussian.layer import VariationalLayer
 from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
-from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
@@ -41,15 +40,11 @@ class _VariationalConv(VariationalLayer):
         refuse_old_keywords(kwargs)
         super().__init__(filters, kernel_size, **kwargs)  # type: ignore[call-arg]
         self._compose(
-            penalty=KLPenalty(
-                self,
-                self.penalty_nats,
-                num_train_examples,
-                likelihood,
-            ),
+            num_train_examples,
+            likelihood,
             noise=KernelNoise(parametrization, alpha, noise_initializer),
             prior=WeightwisePrior(prior, kl, log_alpha_limit),
-            estimator=estimator_for(parametrization, train_threshold),
+            sampler=estimator_for(parametrization, train_threshold),
             seed=seed,
         )
         if parametrization == "correlated" and self.groups > 1:

@@ -10,7 +10,6 @@ from keras_bayesdrop.layers._gaussian.estimators import estimator_for
 from keras_bayesdrop.layers._gaussian.kernel_noise import KernelNoise
 from keras_bayesdrop.layers._gaussian.layer import VariationalLayer
 from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
-from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.losses.likelihood import refuse_old_keywords
 
 
@@ -142,14 +141,10 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
         refuse_old_keywords(kwargs)
         super().__init__(units, **kwargs)
         self._compose(
-            penalty=KLPenalty(
-                self,
-                self.penalty_nats,
-                num_train_examples,
-                likelihood,
-            ),
+            num_train_examples,
+            likelihood,
             noise=KernelNoise(parametrization, alpha, noise_initializer),
             prior=WeightwisePrior(prior, kl, log_alpha_limit),
-            estimator=estimator_for(parametrization, train_threshold),
+            sampler=estimator_for(parametrization, train_threshold),
             seed=seed,
         )

@@ -9,7 +9,7 @@ import keras
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop.layers._gaussian.log_alpha import clip
+from keras_bayesdrop.layers._gaussian.weights import clip
 from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
 from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.layers._operations import wide_dtype

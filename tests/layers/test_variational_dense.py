@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 from keras_bayesdrop.layers import VariationalDense
-from keras_bayesdrop.layers._gaussian.log_alpha import clip
+from keras_bayesdrop.layers._gaussian.weights import clip
 from keras_bayesdrop.layers._random import draw_normal
 from keras_bayesdrop.priors import GaussianPrior
 from keras_bayesdrop.sparsity import prune

@@ -63,19 +63,22 @@ class GaussianLayer(SparseSource, WeightNoiseSource):
 
     def _compose(
         self,
+        num_train_examples: int,
+        likelihood: Any,
         *,
-        penalty: KLPenalty,
         noise: KernelNoise,
         prior: WeightwisePrior | StructuredPrior,
-        estimator: Estimator,
+        sampler: Estimator,
         seed: int | None,
     ) -> None:
-        """Keeps the parts of the layer."""
-        self.kl_penalty = penalty
-        self.kl_weight = penalty.weight
+        """Makes the penalty, and keeps the other parts of the layer."""
+        self.kl_penalty = KLPenalty(
+            self, self.penalty_nats, num_train_examples, likelihood
+        )
+        self.kl_weight = self.kl_penalty.weight
         self.kernel_noise = noise
         self.kernel_prior = prior
-        self.output_sampler = estimator
+        self.output_sampler = sampler
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
 
