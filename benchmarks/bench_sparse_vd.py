@@ -98,6 +98,7 @@ def build(
     settings: dict[str, Any] = {
         "num_train_examples": examples,
         "kernel_initializer": keras.initializers.RandomNormal(stddev=0.01),
+        "prior": "log_uniform",
         "kl": kl,
         "train_threshold": train_threshold,
     }
@@ -286,12 +287,14 @@ def cost(rounds: int, quick: bool) -> dict[str, Any]:
     """
     width, batch, maps = (64, 8, 8) if quick else (1024, 128, 64)
 
-    def dense(**settings: Any) -> Any:
-        return kbd.layers.VariationalDense(width, 60_000, **settings)
+    def dense(prior: str = "log_uniform", **settings: Any) -> Any:
+        return kbd.layers.VariationalDense(
+            width, 60_000, prior=prior, **settings
+        )
 
-    def conv(**settings: Any) -> Any:
+    def conv(prior: str = "log_uniform", **settings: Any) -> Any:
         return kbd.layers.VariationalConv2D(
-            maps, 3, 60_000, padding="same", **settings
+            maps, 3, 60_000, prior=prior, padding="same", **settings
         )
 
     kinds: dict[str, tuple[Any, tuple[int, ...]]] = {

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from keras_bayesdrop import training as training
     from keras_bayesdrop.decisions import Cascade as Cascade
     from keras_bayesdrop.decisions import ThompsonSampler as ThompsonSampler
+    from keras_bayesdrop.decisions import acquire as acquire
     from keras_bayesdrop.diagnostics.consistency_report import (
         consistency as consistency,
     )

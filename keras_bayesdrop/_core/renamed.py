@@ -4,6 +4,7 @@
 import functools
 from collections.abc import Callable
 from collections.abc import Mapping
+from typing import Any
 from typing import ParamSpec
 from typing import TypeVar
 
@@ -11,6 +12,25 @@ from keras_bayesdrop.errors import BayesdropError
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+
+def check_keywords(
+    keywords: Mapping[str, Any], spellings: Mapping[str, str]
+) -> None:
+    """Raises if a keyword argument is gone.
+
+    For constructors of Keras layers, which cannot be decorated: Keras inspects
+    their signature.
+
+    Args:
+        keywords: The keyword arguments by name.
+        spellings: New spelling by old keyword.
+    """
+    for name in spellings.keys() & keywords.keys():
+        raise BayesdropError(
+            f"The argument `{name}` is gone. Expected {spellings[name]}. "
+            f"Received: {name}={keywords[name]!r}"
+        )
 
 
 def refuse_old_keywords(
@@ -35,11 +55,7 @@ def refuse_old_keywords(
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
         @functools.wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            for name in spellings.keys() & kwargs.keys():
-                raise BayesdropError(
-                    f"The argument `{name}` is gone. Expected "
-                    f"{spellings[name]}. Received: {name}={kwargs[name]!r}"
-                )
+            check_keywords(kwargs, spellings)
             return function(*args, **kwargs)
 
         return checked

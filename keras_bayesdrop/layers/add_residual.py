@@ -6,7 +6,6 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
@@ -15,12 +14,12 @@ from keras_bayesdrop.layers._dropout.noise import noise_config
 from keras_bayesdrop.layers._dropout.scale_noise import ScaleNoise
 from keras_bayesdrop.layers._gaussian.block_prior import BlockPrior
 from keras_bayesdrop.layers._kl_penalty import KLPenalty
+from keras_bayesdrop.layers._parts import part_attribute
 from keras_bayesdrop.layers.sources import ResidualSource
 from keras_bayesdrop.layers.sources import ScaleSource
-from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
+from keras_bayesdrop.losses.likelihood import refuse_loss_keywords
 from keras_bayesdrop.noise import Multiplicative
 from keras_bayesdrop.priors import GroupScales
-from keras_bayesdrop.priors import ScalePrior
 
 MODES = ("em", "noise")
 NOISE_PLACES = ("branch", "input")
@@ -139,7 +138,14 @@ class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
           depth.
     """
 
-    @refuse_old_keywords(OLD_KEYWORDS)
+    num_train_examples = part_attribute("kl_penalty", "num_train_examples")
+    likelihood = part_attribute("kl_penalty", "likelihood")
+    sigma0 = part_attribute("block_prior", "sigma0")
+    epsilon = part_attribute("block_prior", "epsilon")
+    scales = part_attribute("block_prior", "scales")
+    scale = part_attribute("block_prior", "scale")
+    matrix_prior = part_attribute("block_prior", "scale_prior")
+
     def __init__(
         self,
         block: Any,
@@ -158,6 +164,7 @@ class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_loss_keywords(kwargs)
         super().__init__(**kwargs)
         self.block = _residual.check_block(block)
         self.mode = check_choice(mode, "mode", MODES)
@@ -177,7 +184,7 @@ class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
         for name, value in unused.items():
             if value is not None:
                 raise invalid(name, value, f"`None` with mode={mode!r}")
-        self.prior = BlockPrior(scale_prior, sigma0, epsilon, scales)
+        self.block_prior = BlockPrior(scale_prior, sigma0, epsilon, scales)
         self.kl_penalty = self.kl_weight = None
         if scale_prior is not None:
             self.kl_penalty = KLPenalty(
@@ -220,7 +227,7 @@ class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
         )
         self.add.build([outputs.shape, outputs.shape])
         if self.mode == "em":
-            self.prior.build(self)
+            self.block_prior.build(self)
         self.built = True
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
@@ -251,14 +258,9 @@ class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
         return outputs.shape
 
     @property
-    def matrix_prior(self) -> ScalePrior | None:
-        """The prior of the scale, or `None`."""
-        return self.prior.scale_prior
-
-    @property
     def scales_in_variables(self) -> bool:
         """Whether the layer holds its scale in a variable."""
-        return self.prior.in_variables
+        return self.block_prior.in_variables
 
     def learned_scales(self) -> GroupScales:
         """Returns the scale that the prior has now.
@@ -270,7 +272,7 @@ class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
         """
         if self.matrix_prior is None:
             return GroupScales(None, None)
-        scale = keras.ops.sqrt(self.prior.variance(self.block))
+        scale = keras.ops.sqrt(self.block_prior.variance(self.block))
         return GroupScales(None, keras.ops.convert_to_numpy(scale))
 
     def update_scales(self) -> None:
@@ -283,16 +285,16 @@ class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
             raise BayesdropError(
                 f"Layer `{self.name}` ({type(self).__name__}) has no scale to "
                 "update. Expected a `scale_prior`, and scales='variable'. "
-                f"Received: scales={self.prior.scales!r}"
+                f"Received: scales={self.block_prior.scales!r}"
             )
-        self.prior.update_scale(self.block)
+        self.block_prior.update_scale(self.block)
 
     def kl_divergence(self) -> Any:
         """Returns minus the log-density of the weights in nats, a scalar.
 
         Up to a constant, that is the KL of weights without a posterior.
         """
-        return self.prior.block_nats(self.block)
+        return self.block_prior.block_nats(self.block)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -301,7 +303,7 @@ class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
         return {
             **super().get_config(),
             **({} if penalty is None else penalty.get_config()),
-            **self.prior.get_config(),
+            **self.block_prior.get_config(),
             "block": [serialize(layer) for layer in self.block],
             "mode": self.mode,
             "projection": self.projection or serialize(self.shortcut),

@@ -6,12 +6,10 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop.layers._gaussian.estimators import get_estimator
 from keras_bayesdrop.layers._gaussian.layer import StructuredLayer
 from keras_bayesdrop.layers._gaussian.structured_prior import StructuredPrior
-from keras_bayesdrop.layers._kl_penalty import KLPenalty
-from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
+from keras_bayesdrop.losses.likelihood import refuse_loss_keywords
 
 
 @export("keras_bayesdrop.layers.BayesianDense")
@@ -119,7 +117,6 @@ class BayesianDense(StructuredLayer, keras.layers.Dense):
 
     plain_class = keras.layers.Dense
 
-    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         units: int,
@@ -135,16 +132,13 @@ class BayesianDense(StructuredLayer, keras.layers.Dense):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_loss_keywords(kwargs)
         super().__init__(units, **kwargs)
         self._compose(
-            penalty=KLPenalty(
-                self,
-                self.penalty_nats,
-                num_train_examples,
-                likelihood,
-            ),
+            num_train_examples,
+            likelihood,
             noise=self._structured_noise(noise_initializer),
             prior=StructuredPrior(structure, scale_prior, sigma0, scales),
-            estimator=get_estimator(estimator),
+            sampler=get_estimator(estimator),
             seed=seed,
         )

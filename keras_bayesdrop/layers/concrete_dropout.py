@@ -7,14 +7,14 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.layers._dropout import dropped_kernel
 from keras_bayesdrop.layers._dropout.concrete_noise import ConcreteNoise
 from keras_bayesdrop.layers._kl_penalty import KLPenalty
-from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
+from keras_bayesdrop.layers._parts import part_attribute
+from keras_bayesdrop.losses.likelihood import refuse_loss_keywords
 from keras_bayesdrop.noise import NoiseThenLayer
 
 SAMPLINGS = ("bernoulli", "concrete")
@@ -112,7 +112,9 @@ class ConcreteDropout(keras.layers.Wrapper, NoiseThenLayer):
         - [Gal et al., 2017](https://arxiv.org/abs/1705.07832).
     """
 
-    @refuse_old_keywords(OLD_KEYWORDS)
+    num_train_examples = part_attribute("kl_penalty", "num_train_examples")
+    likelihood = part_attribute("kl_penalty", "likelihood")
+
     def __init__(
         self,
         layer: Any,
@@ -126,6 +128,7 @@ class ConcreteDropout(keras.layers.Wrapper, NoiseThenLayer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_loss_keywords(kwargs)
         super().__init__(dropped_kernel.check_inner_layer(layer), **kwargs)
         self.kl_penalty = KLPenalty(
             self,

@@ -16,10 +16,15 @@ DATA_FORMATS = ("channels_first", "channels_last")
 
 
 class _AlwaysDropsMaps(keras.layers.Layer):
-    """What the three layers share: their noise, `call` and config."""
+    """The arguments, `call` and config of all layers, before one of Keras."""
 
     def __init__(
-        self, rate: Any, noise: Any, seed: int | None, **kwargs: Any
+        self,
+        rate: float | None = None,
+        *,
+        seed: int | None = None,
+        noise: str | Multiplicative = "bernoulli",
+        **kwargs: Any,
     ) -> None:
         rate, noise = check_noise(rate, noise)
         # Keras asks for a rate, and makes no seed generator at rate 0.
@@ -58,6 +63,25 @@ class _AlwaysDropsMaps(keras.layers.Layer):
         return {**super().get_config(), "dtype": policy, "noise": noise}
 
 
+class _AlwaysDropsGrids(_AlwaysDropsMaps):
+    """The same for images and volumes, whose channels may come first."""
+
+    def __init__(
+        self,
+        rate: float | None = None,
+        *,
+        data_format: str | None = None,
+        seed: int | None = None,
+        noise: str | Multiplicative = "bernoulli",
+        **kwargs: Any,
+    ) -> None:
+        if data_format is not None:
+            check_choice(data_format, "data_format", DATA_FORMATS)
+        super().__init__(
+            rate, data_format=data_format, seed=seed, noise=noise, **kwargs
+        )
+
+
 @export("keras_bayesdrop.layers.MCSpatialDropout1D")
 class MCSpatialDropout1D(_AlwaysDropsMaps, keras.layers.SpatialDropout1D):
     """Drops whole channels of a sequence, in training and at prediction.
@@ -89,19 +113,9 @@ class MCSpatialDropout1D(_AlwaysDropsMaps, keras.layers.SpatialDropout1D):
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).
     """
 
-    def __init__(
-        self,
-        rate: float | None = None,
-        *,
-        seed: int | None = None,
-        noise: str | Multiplicative = "bernoulli",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(rate, noise, seed, **kwargs)
-
 
 @export("keras_bayesdrop.layers.MCSpatialDropout2D")
-class MCSpatialDropout2D(_AlwaysDropsMaps, keras.layers.SpatialDropout2D):
+class MCSpatialDropout2D(_AlwaysDropsGrids, keras.layers.SpatialDropout2D):
     """Drops whole feature maps of an image, in training and at prediction.
 
     One mask serves all pixels:
@@ -135,22 +149,9 @@ class MCSpatialDropout2D(_AlwaysDropsMaps, keras.layers.SpatialDropout2D):
           convolutional networks.
     """
 
-    def __init__(
-        self,
-        rate: float | None = None,
-        *,
-        data_format: str | None = None,
-        seed: int | None = None,
-        noise: str | Multiplicative = "bernoulli",
-        **kwargs: Any,
-    ) -> None:
-        if data_format is not None:
-            check_choice(data_format, "data_format", DATA_FORMATS)
-        super().__init__(rate, noise, seed, data_format=data_format, **kwargs)
-
 
 @export("keras_bayesdrop.layers.MCSpatialDropout3D")
-class MCSpatialDropout3D(_AlwaysDropsMaps, keras.layers.SpatialDropout3D):
+class MCSpatialDropout3D(_AlwaysDropsGrids, keras.layers.SpatialDropout3D):
     """Drops whole feature maps of a volume, in training and at prediction.
 
     One mask serves all voxels:
@@ -183,16 +184,3 @@ class MCSpatialDropout3D(_AlwaysDropsMaps, keras.layers.SpatialDropout3D):
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02158), for
           convolutional networks.
     """
-
-    def __init__(
-        self,
-        rate: float | None = None,
-        *,
-        data_format: str | None = None,
-        seed: int | None = None,
-        noise: str | Multiplicative = "bernoulli",
-        **kwargs: Any,
-    ) -> None:
-        if data_format is not None:
-            check_choice(data_format, "data_format", DATA_FORMATS)
-        super().__init__(rate, noise, seed, data_format=data_format, **kwargs)

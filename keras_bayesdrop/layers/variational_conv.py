@@ -6,14 +6,12 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.layers._gaussian.estimators import estimator_for
 from keras_bayesdrop.layers._gaussian.kernel_noise import KernelNoise
 from keras_bayesdrop.layers._gaussian.layer import VariationalLayer
 from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
-from keras_bayesdrop.layers._kl_penalty import KLPenalty
-from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
+from keras_bayesdrop.losses.likelihood import refuse_loss_keywords
 
 
 class _VariationalConv(VariationalLayer):
@@ -22,7 +20,6 @@ class _VariationalConv(VariationalLayer):
     # Of the layer of Keras.
     groups: int
 
-    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         filters: int,
@@ -30,7 +27,7 @@ class _VariationalConv(VariationalLayer):
         num_train_examples: int,
         *,
         parametrization: str = "additive",
-        prior: Any = "log_uniform",
+        prior: Any = "gaussian",
         kl: str | None = None,
         alpha: str | None = None,
         log_alpha_limit: float | None = None,
@@ -40,17 +37,14 @@ class _VariationalConv(VariationalLayer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_loss_keywords(kwargs)
         super().__init__(filters, kernel_size, **kwargs)  # type: ignore[call-arg]
         self._compose(
-            penalty=KLPenalty(
-                self,
-                self.penalty_nats,
-                num_train_examples,
-                likelihood,
-            ),
+            num_train_examples,
+            likelihood,
             noise=KernelNoise(parametrization, alpha, noise_initializer),
             prior=WeightwisePrior(prior, kl, log_alpha_limit),
-            estimator=estimator_for(parametrization, train_threshold),
+            sampler=estimator_for(parametrization, train_threshold),
             seed=seed,
         )
         if parametrization == "correlated" and self.groups > 1:

@@ -6,13 +6,11 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop.layers._gaussian.estimators import estimator_for
 from keras_bayesdrop.layers._gaussian.kernel_noise import KernelNoise
 from keras_bayesdrop.layers._gaussian.layer import VariationalLayer
 from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
-from keras_bayesdrop.layers._kl_penalty import KLPenalty
-from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
+from keras_bayesdrop.losses.likelihood import refuse_loss_keywords
 
 
 @export("keras_bayesdrop.layers.VariationalDense")
@@ -65,7 +63,8 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
         parametrization: `"additive"`, `"multiplicative"` or `"correlated"`.
             Defaults to `"additive"`.
         prior: Name or instance of a prior of
-            `keras_bayesdrop.priors`. Defaults to `"log_uniform"`.
+            `keras_bayesdrop.priors`. Defaults to `"gaussian"`, a proper prior
+            of standard deviation 1.
         kl: How the KL of the log-uniform prior is computed: `"exact"`, or the
             approximations `"molchanov"` and `"kingma"` (which keeps
             `alpha <= 1`, where it holds). Defaults to `"exact"`; must be `None`
@@ -112,7 +111,7 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
     ])
     model.compile("adam", "sparse_categorical_crossentropy")
     model.fit(x, y, epochs=100)
-    small = keras_bayesdrop.sparsity.prune(model)
+    p = keras_bayesdrop.predict_with_uncertainty(model, x)
     ```
 
     References:
@@ -123,14 +122,13 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
 
     plain_class = keras.layers.Dense
 
-    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         units: int,
         num_train_examples: int,
         *,
         parametrization: str = "additive",
-        prior: Any = "log_uniform",
+        prior: Any = "gaussian",
         kl: str | None = None,
         alpha: str | None = None,
         log_alpha_limit: float | None = None,
@@ -140,16 +138,13 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_loss_keywords(kwargs)
         super().__init__(units, **kwargs)
         self._compose(
-            penalty=KLPenalty(
-                self,
-                self.penalty_nats,
-                num_train_examples,
-                likelihood,
-            ),
+            num_train_examples,
+            likelihood,
             noise=KernelNoise(parametrization, alpha, noise_initializer),
             prior=WeightwisePrior(prior, kl, log_alpha_limit),
-            estimator=estimator_for(parametrization, train_threshold),
+            sampler=estimator_for(parametrization, train_threshold),
             seed=seed,
         )

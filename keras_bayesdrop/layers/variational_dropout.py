@@ -7,16 +7,16 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop.layers._gaussian.log_alpha import clip
+from keras_bayesdrop.layers._gaussian.weights import clip
 from keras_bayesdrop.layers._gaussian.weightwise_prior import WeightwisePrior
 from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.layers._operations import wide_dtype
+from keras_bayesdrop.layers._parts import part_attribute
 from keras_bayesdrop.layers._random import draw_normal
 from keras_bayesdrop.layers.sources import PlainInside
-from keras_bayesdrop.losses.likelihood import OLD_KEYWORDS
+from keras_bayesdrop.losses.likelihood import refuse_loss_keywords
 from keras_bayesdrop.noise import LearnedGaussian
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import NoiseSource
@@ -56,7 +56,7 @@ class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
         alpha: `"layer"`, or `"unit"` for one alpha each. Defaults to
             `"layer"`.
         prior: Name or instance of a prior of `keras_bayesdrop.priors`,
-            for the factors. Defaults to `"log_uniform"`.
+            for the factors. Defaults to `"gaussian"`.
         kl: As in `VariationalDense`. `"kingma"` keeps `alpha <= 1`.
         weights_per_unit: Positive int `M`. Defaults to `1`.
         log_alpha_limit: As in `VariationalDense`.
@@ -84,13 +84,17 @@ class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
         - [Hron et al., 2017](https://arxiv.org/abs/1711.02989).
     """
 
-    @refuse_old_keywords(OLD_KEYWORDS)
+    num_train_examples = part_attribute("kl_penalty", "num_train_examples")
+    likelihood = part_attribute("kl_penalty", "likelihood")
+    prior = part_attribute("factor_prior", "prior")
+    log_alpha_limit = part_attribute("factor_prior", "log_alpha_limit")
+
     def __init__(
         self,
         num_train_examples: int,
         *,
         alpha: str = "layer",
-        prior: Any = "log_uniform",
+        prior: Any = "gaussian",
         kl: str | None = None,
         weights_per_unit: int = 1,
         log_alpha_limit: float | None = None,
@@ -99,6 +103,7 @@ class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
+        refuse_loss_keywords(kwargs)
         super().__init__(**kwargs)
         self.kl_penalty = KLPenalty(
             self,
@@ -118,11 +123,6 @@ class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.supports_masking = True
-
-    @property
-    def prior(self) -> Any:
-        """The prior of a factor."""
-        return self.factor_prior.prior
 
     def build(self, input_shape: Any) -> None:
         """Makes `log alpha`."""

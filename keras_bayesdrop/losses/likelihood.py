@@ -12,12 +12,14 @@ the squared error is `2 / tau` times a log-likelihood of precision `tau`. A
 
 import abc
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 from typing import TypeVar
 
 import keras
 
 from keras_bayesdrop._core.export import export
+from keras_bayesdrop._core.renamed import check_keywords
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
@@ -180,3 +182,8 @@ def get_likelihood(identifier: Any) -> Likelihood:
             "`GaussianLikelihood(noise_precision)`",
         )
     return likelihood
+
+
+def refuse_loss_keywords(keywords: Mapping[str, Any]) -> None:
+    """Raises if keyword arguments hold an older spelling of `likelihood`."""
+    check_keywords(keywords, OLD_KEYWORDS)

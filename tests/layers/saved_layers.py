@@ -23,9 +23,11 @@ import tensorflow as tf
 from keras_bayesdrop import experimental
 from keras_bayesdrop import layers
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.noise import WeightNoiseSource
 
 ARCHIVE = pathlib.Path(__file__).with_name("saved_layers.zip")
+SQUARED_ERROR = GaussianLikelihood(3.0, num_outputs=2)
 ROWS = 3
 IMAGE = (5, 4, 2)
 STEPS = (6, 3)
@@ -110,9 +112,7 @@ LAYERS = {
             keras.layers.SeparableConv2D(3, 2, name="inner"),
             sampling="concrete",
             temperature=0.2,
-            loss="mse",
-            noise_precision=3.0,
-            num_outputs=2,
+            likelihood=SQUARED_ERROR,
         ),
     ),
     "variational": ((4,), lambda: _variational(prior="log_uniform")),
@@ -142,9 +142,7 @@ LAYERS = {
         (4,),
         lambda: _variational(
             prior="gaussian",
-            loss="mse",
-            noise_precision=3.0,
-            num_outputs=2,
+            likelihood=SQUARED_ERROR,
             noise_initializer="zeros",
         ),
     ),

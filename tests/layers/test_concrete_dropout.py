@@ -418,7 +418,10 @@ class KLTest(TestCase):
         self.assertEqual([float(loss) for loss in model.losses], before)
 
     def test_replicas_count_it_once(self):
-        dropped = "kbd.layers.ConcreteDropout(keras.layers.Dense({}), 4, 0.5)"
+        dropped = (
+            "kbd.layers.ConcreteDropout("
+            "keras.layers.Dense({}), 4, length_scale=0.5)"
+        )
         alone, together = one_step(
             self, ", ".join(dropped.format(units) for units in (3, 2))
         )

@@ -27,7 +27,7 @@ from tests.prediction.replicas import one_step
 # Said once a process; `WarningTest` looks at it.
 pytestmark = pytest.mark.filterwarnings("ignore:The log-uniform prior is")
 
-N = {"num_train_examples": 50}
+N = {"num_train_examples": 50, "prior": "log_uniform"}
 DENSE = {"units": 4, **N}
 CONV = {"filters": 4, "kernel_size": 2, **N}
 MULTIPLICATIVE = {"parametrization": "multiplicative"}
@@ -248,15 +248,13 @@ class ContractTest(TestCase):
         model = keras.Sequential(
             [
                 keras.Input((6, 5, 2)),
-                VariationalConv2D(3, 2, prior=StudentTPrior(3.0), **N),
+                VariationalConv2D(3, 2, 50, prior=StudentTPrior(3.0)),
                 keras.layers.Reshape((5, 12)),
                 VariationalConv1D(4, 2, kl="molchanov", **N),
                 VariationalDropout(alpha="unit", **N),
                 keras.layers.Flatten(),
                 VariationalDense(6, **MULTIPLICATIVE, **N),
-                VariationalDense(
-                    2, **CORRELATED, prior=GaussianPrior(0.5), **N
-                ),
+                VariationalDense(2, 50, **CORRELATED, prior=GaussianPrior(0.5)),
             ]
         )
         rng = np.random.default_rng(1)
@@ -305,7 +303,9 @@ class LossTest(TestCase):
 
     def test_the_kl_in_the_units_of_the_squared_error(self):
         layer = VariationalDropout(
-            50, likelihood=GaussianLikelihood(5.0, num_outputs=2)
+            50,
+            prior="log_uniform",
+            likelihood=GaussianLikelihood(5.0, num_outputs=2),
         )
         layer.build((None, 7))
         # c / (N * D) = (2 / tau) / (N * D)
@@ -316,7 +316,10 @@ class LossTest(TestCase):
     @parameterized.parameters("additive", "multiplicative", "correlated")
     def test_loss_does_not_depend_on_the_batch_size(self, parametrization):
         model = model_with(
-            VariationalDense(1, 50, parametrization=parametrization), (3, 7)
+            VariationalDense(
+                1, 50, prior="log_uniform", parametrization=parametrization
+            ),
+            (3, 7),
         )
         model.compile("sgd", "mse")
         x, y = inputs((12, 7)), np.ones((12, 1))
@@ -331,7 +334,8 @@ class LossTest(TestCase):
     def test_replicas_count_it_once(self):
         alone, together = one_step(
             self,
-            "kbd.layers.VariationalDense(3, 4, 'multiplicative'), "
+            "kbd.layers.VariationalDense("
+            "3, 4, parametrization='multiplicative'), "
             "kbd.layers.VariationalDropout(4), "
             "kbd.layers.VariationalDense(2, 4)",
         )
@@ -340,7 +344,7 @@ class LossTest(TestCase):
         self.assertNotAllClose(alone[-1], 60.0)
 
     def test_a_layer_called_twice_counts_once(self):
-        layer = VariationalDense(7, 50)
+        layer = VariationalDense(7, 50, prior="log_uniform")
         x = keras.Input((7,))
         model = keras.Model(x, layer(layer(x)))
         steps = keras.Sequential(
@@ -421,7 +425,7 @@ class ArgumentTest(TestCase):
         with self.assertRaisesRegex(BayesdropError, "`groups`. Expected 1 "):
             VariationalConv2D(**CONV, **CORRELATED, groups=2)
         with self.assertRaisesRegex(BayesdropError, "`weights_per_unit`"):
-            VariationalDropout(50, weights_per_unit=0)
+            VariationalDropout(50, prior="log_uniform", weights_per_unit=0)
         with self.assertRaisesRegex(BayesdropError, "low-rank updates"):
             VariationalDense(**DENSE, lora_rank=2).build((None, 7))
 
@@ -448,14 +452,17 @@ from keras_bayesdrop import layers
 from keras_bayesdrop.errors import BayesdropWarning
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    layers.VariationalDense(4, 50, prior="gaussian")
-    print(len(caught))
+    layers.VariationalDense(4, 50)
+    layers.VariationalConv1D(4, 3, 50)
+    layers.VariationalConv2D(4, 3, 50)
     layers.VariationalDropout(50)
+    print(len(caught))
+    layers.VariationalDropout(50, prior="log_uniform")
     print(len(caught), caught[0].category is BayesdropWarning)
     print(caught[0].filename, caught[0].message)
     for kl in ("exact", "molchanov"):
-        layers.VariationalDense(4, 50, kl=kl)
-        layers.VariationalConv2D(4, 3, 50, kl=kl)
+        layers.VariationalDense(4, 50, prior="log_uniform", kl=kl)
+        layers.VariationalConv2D(4, 3, 50, prior="log_uniform", kl=kl)
     print(len(caught))
 """
         lines = self.run_in_new_process(program).splitlines()

@@ -40,9 +40,18 @@ NOISES = (
 )
 
 
-def made(cls, noise, settings, shape):
+def noisy_layer(cls, noise, settings, shape):
     rng = np.random.default_rng(2)
-    layer = cls(3, 2, 50, noise[0], alpha=noise[1], use_bias=False, **settings)
+    layer = cls(
+        3,
+        2,
+        50,
+        parametrization=noise[0],
+        prior="log_uniform",
+        alpha=noise[1],
+        use_bias=False,
+        **settings,
+    )
     layer.build((None, *shape))
     layer.kernel.assign(rng.normal(size=layer.kernel.shape))
     layer.log_noise.assign(rng.uniform(-2, 0, size=layer.log_noise.shape))
@@ -67,7 +76,7 @@ class ConvTest(TestCase):
     @parameterized.product(setting=SETTINGS, noise=NOISES)
     def test_moments_of_training(self, setting, noise):
         _, cls, settings, shape = setting
-        layer = made(cls, noise, settings, shape)
+        layer = noisy_layer(cls, noise, settings, shape)
         x = np.random.default_rng(3).normal(size=shape).astype("float32")
         matrix = jacobian(layer, x)
         theta = np.array(layer.kernel, "float64")
@@ -97,7 +106,13 @@ class ConvTest(TestCase):
     def test_groups(self):
         # Convolutions in groups need XLA on a CPU: so does this test.
         layer = VariationalConv2D(
-            4, 2, 50, groups=2, noise_initializer="zeros", use_bias=False
+            4,
+            2,
+            50,
+            prior="log_uniform",
+            groups=2,
+            noise_initializer="zeros",
+            use_bias=False,
         )
         model = keras.Sequential([keras.Input((3, 3, 6)), layer])
         model.compile("sgd", "mse", jit_compile=True)
@@ -121,6 +136,7 @@ class ConvTest(TestCase):
                 3,
                 2,
                 50,
+                prior="log_uniform",
                 parametrization=parametrization,
                 data_format=data_format,
                 padding="same",
@@ -151,7 +167,12 @@ class ConvTest(TestCase):
 
     def test_bias_and_activation_come_last(self):
         layer = VariationalConv1D(
-            3, 2, 50, activation="relu", bias_initializer="ones"
+            3,
+            2,
+            50,
+            prior="log_uniform",
+            activation="relu",
+            bias_initializer="ones",
         )
         x = np.random.default_rng(3).normal(size=(2, 5, 4)).astype("f4")
         y = np.array(layer(x, training=True))

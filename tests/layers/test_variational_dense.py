@@ -13,7 +13,7 @@ import tensorflow as tf
 from absl.testing import parameterized
 
 from keras_bayesdrop.layers import VariationalDense
-from keras_bayesdrop.layers._gaussian.log_alpha import clip
+from keras_bayesdrop.layers._gaussian.weights import clip
 from keras_bayesdrop.layers._random import draw_normal
 from keras_bayesdrop.priors import GaussianPrior
 from keras_bayesdrop.sparsity import prune
@@ -34,11 +34,16 @@ CASES = (
 IN, OUT = 4, 3
 
 
-def made(parametrization, alpha=None, **kwargs):
+def noisy_layer(parametrization, alpha=None, prior="log_uniform", **kwargs):
     """A layer with means and noise well apart from each other."""
     rng = np.random.default_rng(7)
     layer = VariationalDense(
-        OUT, 50, parametrization=parametrization, alpha=alpha, **kwargs
+        OUT,
+        50,
+        parametrization=parametrization,
+        prior=prior,
+        alpha=alpha,
+        **kwargs,
     )
     layer.build((None, IN))
     layer.kernel.assign(rng.normal(size=(IN, OUT)))
@@ -92,7 +97,7 @@ class TrainingTest(TestCase):
         case=CASES, policy=("float32", "mixed_float16", "float64")
     )
     def test_outputs_have_the_moments_of_weight_draws(self, case, policy):
-        layer = made(*case, dtype=policy)
+        layer = noisy_layer(*case, dtype=policy)
         x = np.array([0.5, -1.0, 2.0, 0.0])
         draws = np.array(layer(np.tile(x, (20_000, 1)), training=True))
         mean = x @ np.array(layer.kernel) + np.array(layer.bias)
@@ -102,7 +107,7 @@ class TrainingTest(TestCase):
         assert_moments(self, draws, mean, cov, rounding)
 
     def test_the_draws_are_gaussian(self):
-        layer = made("additive")
+        layer = noisy_layer("additive")
         x = np.array([0.5, -1.0, 2.0, 0.3])
         draws = np.array(layer(np.tile(x, (20_000, 1)), training=True))[:, 0]
         z = (draws - draws.mean()) / draws.std()
@@ -113,7 +118,7 @@ class TrainingTest(TestCase):
     def test_examples_and_positions_have_noise_of_their_own(self):
         x = np.ones((2_000, 2, IN), "float32")
         for parametrization in ("additive", "correlated"):
-            layer = made(parametrization)
+            layer = noisy_layer(parametrization)
             y = np.array(layer(x, training=True)) - np.array(layer(x))
             first, second = y[:, 0, 0], y[:, 1, 0]
             if parametrization == "correlated":
@@ -131,6 +136,7 @@ class TrainingTest(TestCase):
         layer = VariationalDense(
             1,
             50,
+            prior="log_uniform",
             dtype="mixed_float16",
             kernel_initializer="zeros",
             noise_initializer=keras.initializers.Constant(-17.0),
@@ -144,7 +150,7 @@ class TrainingTest(TestCase):
     def test_gradients_are_those_of_the_draws(self, *case):
         # With the same seed a draw is a smooth function of the parameters:
         # central differences in float64, error of the order of step^2.
-        layer = made(*case, dtype="float64")
+        layer = noisy_layer(*case, dtype="float64")
         x = np.random.default_rng(1).normal(size=(5, IN))
 
         def loss():
@@ -177,7 +183,11 @@ class TrainingTest(TestCase):
     @parameterized.parameters(*PARAMETRIZATIONS)
     def test_gradients_are_finite_where_nothing_flows(self, parametrization):
         layer = VariationalDense(
-            OUT, 50, parametrization=parametrization, kernel_initializer="zeros"
+            OUT,
+            50,
+            prior="log_uniform",
+            parametrization=parametrization,
+            kernel_initializer="zeros",
         )
         x = tf.zeros((5, IN))
         with tf.GradientTape() as tape:
@@ -201,7 +211,7 @@ class KLTest(TestCase):
     def test_log_uniform_against_quadrature(
         self, parametrization, alpha, count
     ):
-        layer = made(parametrization, alpha)
+        layer = noisy_layer(parametrization, alpha)
         theta, variance = variances(layer)
         if parametrization == "correlated":
             theta = np.ones((IN, 1))
@@ -215,13 +225,13 @@ class KLTest(TestCase):
         self.assertEqual(len(terms), count)
         kl = float(layer.kl_divergence())
         self.assertAllClose(kl, np.sum(terms), rtol=1e-5)
-        limited = made(parametrization, alpha, log_alpha_limit=20.0)
+        limited = noisy_layer(parametrization, alpha, log_alpha_limit=20.0)
         self.assertAllClose(limited.kl_divergence(), kl, rtol=1e-5)
 
     @parameterized.parameters(*CASES)
     def test_gaussian_prior_by_hand(self, parametrization, alpha):
         prior = GaussianPrior(0.7)
-        layer = made(parametrization, alpha, prior=prior)
+        layer = noisy_layer(parametrization, alpha, prior=prior)
         theta, variance = variances(layer)
         if parametrization == "correlated":
             theta = np.ones((IN, 1))
@@ -233,7 +243,7 @@ class KLTest(TestCase):
 
     @parameterized.parameters("exact", "molchanov", "kingma")
     def test_it_is_the_sum_of_the_priors(self, kl):
-        layer = made("additive", kl=kl)
+        layer = noisy_layer("additive", kl=kl)
         terms = layer.prior.kl(layer.kernel, layer.log_noise)
         self.assertEqual(layer.prior.form, kl)
         self.assertAllClose(layer.kl_divergence(), np.sum(terms), rtol=1e-5)
@@ -242,7 +252,7 @@ class KLTest(TestCase):
 class LogAlphaTest(TestCase):
     @parameterized.parameters(*CASES)
     def test_log_alpha_by_hand(self, *case):
-        layer = made(*case)
+        layer = noisy_layer(*case)
         theta, variance = variances(layer)
         self.assertAllClose(
             np.broadcast_to(layer.log_alpha(), theta.shape),
@@ -253,13 +263,13 @@ class LogAlphaTest(TestCase):
         self.assertAllEqual(layer.mean_kernel(), layer.kernel)
 
     def test_sparsity_is_the_share_above_the_threshold(self):
-        layer = made("multiplicative")
+        layer = noisy_layer("multiplicative")
         layer.log_noise.assign([[0.0, 3.0, 3.1]] * 3 + [[9.0, 9.0, 9.0]])
         self.assertAllClose(layer.sparsity(), 6 / 12)
         self.assertAllClose(layer.sparsity(threshold=-1.0), 1.0)
 
     def test_pruning_keeps_the_weights_below_the_threshold(self):
-        layer = made("additive")
+        layer = noisy_layer("additive")
         model = keras.Sequential([keras.Input((IN,)), layer])
         noise = np.full((IN, OUT), -20.0)
         noise[1, 2] = noise[2, 0] = 9.0
@@ -283,7 +293,7 @@ class LogAlphaTest(TestCase):
         )
 
     def test_limits_bound_the_noise(self):
-        layer = made("additive", log_alpha_limit=2.0)
+        layer = noisy_layer("additive", log_alpha_limit=2.0)
         layer.log_noise.assign(np.tile([-30.0, 0.0, 30.0], (IN, 1)))
         log_alpha = np.array(layer.log_alpha())
         self.assertAllClose(log_alpha[:, 0], [-2.0] * IN)
@@ -297,7 +307,7 @@ class LogAlphaTest(TestCase):
 
     @parameterized.parameters("additive", "multiplicative")
     def test_a_threshold_in_training_takes_means_as_zero(self, parametrization):
-        layer = made(parametrization, train_threshold=-1.0)
+        layer = noisy_layer(parametrization, train_threshold=-1.0)
         x = np.array([0.5, -1.0, 2.0, 0.3])
         above = np.array(layer.log_alpha()) > -1.0
         self.assertTrue(np.any(above) and not np.all(above))
@@ -311,7 +321,7 @@ class LogAlphaTest(TestCase):
         self.assertAllClose(layer(x[None])[0], full, rtol=1e-5, atol=1e-5)
 
     def test_kingmas_form_keeps_alpha_below_one(self):
-        layer = made("multiplicative", kl="kingma")
+        layer = noisy_layer("multiplicative", kl="kingma")
         layer.log_noise.assign(np.full((IN, OUT), 5.0))
         self.assertAllEqual(layer.log_alpha(), np.zeros((IN, OUT)))
 

@@ -21,7 +21,9 @@ class VariationalDropoutTest(TestCase):
         alpha=("layer", "unit"), policy=("float32", "mixed_bfloat16")
     )
     def test_moments_in_training(self, alpha, policy):
-        layer = VariationalDropout(50, alpha=alpha, dtype=policy)
+        layer = VariationalDropout(
+            50, prior="log_uniform", alpha=alpha, dtype=policy
+        )
         layer.build((None, 3))
         log_alpha = [-1.0, 0.5, -2.0] if alpha == "unit" else -1.0
         layer.log_noise.assign(log_alpha)
@@ -38,7 +40,7 @@ class VariationalDropoutTest(TestCase):
         self.assertTrue(np.all(np.abs(correlation) < 5 / np.sqrt(20_000)))
 
     def test_predictions(self):
-        layer = VariationalDropout(50, alpha="unit")
+        layer = VariationalDropout(50, prior="log_uniform", alpha="unit")
         model = keras.Sequential([keras.Input((2, 3)), layer])
         layer.log_noise.assign([-1.0, 0.5, -2.0])
         x = np.ones((2, 2, 3), "float32")
@@ -58,7 +60,9 @@ class VariationalDropoutTest(TestCase):
 
     @parameterized.parameters("layer", "unit")
     def test_kl_counts_units_and_weights(self, alpha):
-        layer = VariationalDropout(50, alpha=alpha, weights_per_unit=10)
+        layer = VariationalDropout(
+            50, prior="log_uniform", alpha=alpha, weights_per_unit=10
+        )
         layer.build((None, 5, 3))
         one = float(LogUniformPrior().kl_of_log_alpha([-3.0])[0])
         self.assertAllClose(layer.kl_divergence(), 10 * 3 * one, rtol=1e-6)
@@ -93,7 +97,10 @@ class VariationalDropoutTest(TestCase):
         # the prior makes noise; the first keeps little of it.
         x = np.random.default_rng(0).normal(size=(64, 2)).astype("float32")
         layer = VariationalDropout(
-            64, alpha="unit", likelihood=GaussianLikelihood(100.0)
+            64,
+            prior="log_uniform",
+            alpha="unit",
+            likelihood=GaussianLikelihood(100.0),
         )
         dense = keras.layers.Dense(1, use_bias=False, trainable=False)
         model = keras.Sequential([keras.Input((2,)), layer, dense])
@@ -108,6 +115,9 @@ class VariationalDropoutTest(TestCase):
     def test_masks_pass_through(self):
         x = np.array([[[1.0, 2.0], [0.0, 0.0]]], "float32")
         model = keras.Sequential(
-            [keras.layers.Masking(), VariationalDropout(50)]
+            [
+                keras.layers.Masking(),
+                VariationalDropout(50, prior="log_uniform"),
+            ]
         )
         self.assertAllEqual(model(x)._keras_mask, [[True, False]])

@@ -17,7 +17,7 @@ from tests.layers.test_variational_dense import IN
 from tests.layers.test_variational_dense import OUT
 from tests.layers.test_variational_dense import assert_moments
 from tests.layers.test_variational_dense import covariance
-from tests.layers.test_variational_dense import made
+from tests.layers.test_variational_dense import noisy_layer
 
 pytestmark = pytest.mark.filterwarnings("ignore:The log-uniform prior is")
 
@@ -39,16 +39,22 @@ def network():
     return keras.Sequential(
         [
             keras.Input((6, 5, 2)),
-            VariationalConv2D(3, 2, 50, activation="tanh"),
+            VariationalConv2D(3, 2, 50, prior="log_uniform", activation="tanh"),
             keras.layers.Reshape((5, 12)),
-            VariationalConv1D(4, 2, 50, parametrization="correlated"),
+            VariationalConv1D(
+                4, 2, 50, prior="log_uniform", parametrization="correlated"
+            ),
             VariationalDense(
-                3, 50, parametrization="multiplicative"
+                3, 50, prior="log_uniform", parametrization="multiplicative"
             ),  # on all positions
-            VariationalDropout(50, alpha="unit"),
+            VariationalDropout(50, prior="log_uniform", alpha="unit"),
             keras.layers.Flatten(),
-            VariationalDense(6, 50, noise_initializer=NOISE),
-            VariationalDense(2, 50, parametrization="correlated"),
+            VariationalDense(
+                6, 50, prior="log_uniform", noise_initializer=NOISE
+            ),
+            VariationalDense(
+                2, 50, prior="log_uniform", parametrization="correlated"
+            ),
         ]
     )
 
@@ -56,7 +62,7 @@ def network():
 class LinearTest(TestCase):
     @parameterized.product(case=CASES, masks=MASKS)
     def test_moments_against_theory(self, case, masks):
-        model = keras.Sequential([keras.Input((IN,)), made(*case)])
+        model = keras.Sequential([keras.Input((IN,)), noisy_layer(*case)])
         x = np.array([[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 0.2, -2.0]], "float32")
         draws = samples(model, x, 4000, masks=masks)
         mean = np.array(model(x))
@@ -75,7 +81,7 @@ class LinearTest(TestCase):
 
     @parameterized.parameters(*CASES)
     def test_a_sample_is_one_linear_function(self, *case):
-        layer = made(*case, use_bias=False)
+        layer = noisy_layer(*case, use_bias=False)
         model = keras.Sequential([keras.Input((IN,)), layer])
         rng = np.random.default_rng(0)
         one, other = rng.normal(size=(2, 3, IN)).astype("float32")
@@ -114,7 +120,7 @@ class NetworkTest(TestCase):
         self.assertEqual(table.count("Gaussian weights, "), 5)
 
     def test_training_goes_on_between_predictions(self):
-        model = keras.Sequential([keras.Input((IN,)), made("additive")])
+        model = keras.Sequential([keras.Input((IN,)), noisy_layer("additive")])
         x = np.ones((1, IN), "float32")
         before = samples(model, x, 50).std(0)
         noise = model.layers[0].log_noise
@@ -123,7 +129,7 @@ class NetworkTest(TestCase):
 
     @parameterized.parameters(*MASKS)
     def test_time_distributed(self, masks):
-        layer = made("additive", use_bias=False)
+        layer = noisy_layer("additive", use_bias=False)
         model = keras.Sequential(
             [keras.Input((3, IN)), keras.layers.TimeDistributed(layer)]
         )
@@ -135,7 +141,12 @@ class NetworkTest(TestCase):
 
     def test_rows_of_a_convolution_have_weights_of_their_own(self):
         layer = VariationalConv1D(
-            OUT, 2, 50, noise_initializer=NOISE, use_bias=False
+            OUT,
+            2,
+            50,
+            prior="log_uniform",
+            noise_initializer=NOISE,
+            use_bias=False,
         )
         model = keras.Sequential([keras.Input((4, 2)), layer])
         x = np.ones((3, 4, 2), "float32")

@@ -30,7 +30,11 @@ def _model(conv2d, conv1d, dense, between):
 
 def _noisy(cls, **settings):
     return lambda *args, **kwargs: cls(
-        *args, num_train_examples=100, **settings, **kwargs
+        *args,
+        num_train_examples=100,
+        prior="log_uniform",
+        **settings,
+        **kwargs,
     )
 
 
@@ -52,7 +56,9 @@ def test_every_parametrization_becomes_plain():
             alpha="row",
         ),
         _noisy(ours.VariationalDense, parametrization="multiplicative"),
-        lambda name: ours.VariationalDropout(100, name=name),
+        lambda name: ours.VariationalDropout(
+            100, prior="log_uniform", name=name
+        ),
     )
     for name in "acde":
         noisy, answer = model.get_layer(name), plain.get_layer(name)

@@ -20,13 +20,13 @@ from keras_bayesdrop.layers._kl_penalty import KLPenalty
 from keras_bayesdrop.layers._operations import KernelOperation
 from keras_bayesdrop.layers._operations import operation_of
 from keras_bayesdrop.layers._operations import wide_dtype
+from keras_bayesdrop.layers._parts import part_attribute
 from keras_bayesdrop.layers.sources import ScaleSource
 from keras_bayesdrop.layers.sources import SparseSource
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.noise import WeightNoiseSource
 from keras_bayesdrop.priors import GroupScales
-from keras_bayesdrop.priors import ScalePrior
 
 # Of structured layers: a standard deviation of 5%.
 _INITIAL_LOG_VARIANCE = -6.0
@@ -46,7 +46,7 @@ class GaussianLayer(SparseSource, WeightNoiseSource):
         kl_weight: Scalar variable, the weight of that.
         kernel_noise: Parametrisation of the noise.
         kernel_prior: Prior of the kernel.
-        estimator: Draws the outputs in training.
+        output_sampler: Draws the outputs in training.
         log_noise: Variable: log sigma^2 if additive, log alpha otherwise.
     """
 
@@ -56,21 +56,29 @@ class GaussianLayer(SparseSource, WeightNoiseSource):
     kernel: Any
     log_noise: Any
 
+    num_train_examples = part_attribute("kl_penalty", "num_train_examples")
+    likelihood = part_attribute("kl_penalty", "likelihood")
+    parametrization = part_attribute("kernel_noise", "parametrization")
+    noise_initializer = part_attribute("kernel_noise", "initializer")
+
     def _compose(
         self,
+        num_train_examples: int,
+        likelihood: Any,
         *,
-        penalty: KLPenalty,
         noise: KernelNoise,
         prior: WeightwisePrior | StructuredPrior,
-        estimator: Estimator,
+        sampler: Estimator,
         seed: int | None,
     ) -> None:
-        """Keeps the parts of the layer."""
-        self.kl_penalty = penalty
-        self.kl_weight = penalty.weight
+        """Makes the penalty, and keeps the other parts of the layer."""
+        self.kl_penalty = KLPenalty(
+            self, self.penalty_nats, num_train_examples, likelihood
+        )
+        self.kl_weight = self.kl_penalty.weight
         self.kernel_noise = noise
         self.kernel_prior = prior
-        self.estimator = estimator
+        self.output_sampler = sampler
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
 
@@ -89,14 +97,9 @@ class GaussianLayer(SparseSource, WeightNoiseSource):
         """Draws the outputs in training, and uses the means otherwise."""
         if not training:
             return self.call_expected(inputs)
-        return self.estimator.draw(
+        return self.output_sampler.draw(
             self.operation, self.gaussian_weights, inputs, self.seed_generator
         )
-
-    @property
-    def parametrization(self) -> str:
-        """`"additive"`, `"multiplicative"` or `"correlated"`."""
-        return self.kernel_noise.parametrization
 
     @property
     def operation(self) -> KernelOperation:
@@ -202,12 +205,11 @@ class VariationalLayer(GaussianLayer):
     """A Gaussian layer whose prior treats weights as independent."""
 
     kernel_prior: WeightwisePrior
-    estimator: Any
 
-    @property
-    def prior(self) -> Any:
-        """The prior of a single weight, or of a factor if correlated."""
-        return self.kernel_prior.prior
+    alpha = part_attribute("kernel_noise", "alpha")
+    prior = part_attribute("kernel_prior", "prior")
+    log_alpha_limit = part_attribute("kernel_prior", "log_alpha_limit")
+    train_threshold = part_attribute("output_sampler", "threshold")
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
@@ -216,7 +218,7 @@ class VariationalLayer(GaussianLayer):
             **self.kl_penalty.get_config(),
             **self.kernel_noise.get_config(),
             **self.kernel_prior.get_config(),
-            "train_threshold": getattr(self.estimator, "threshold", None),
+            "train_threshold": self.train_threshold,
             "seed": self.seed,
         }
 
@@ -226,17 +228,21 @@ class StructuredLayer(GaussianLayer, ScaleSource):
 
     kernel_prior: StructuredPrior
 
+    structure = part_attribute("kernel_prior", "structure")
+    row_prior = part_attribute("kernel_prior", "row_prior")
+    matrix_prior = part_attribute("kernel_prior", "matrix_prior")
+    row_scales = part_attribute("kernel_prior", "row_scales")
+    matrix_scale = part_attribute("kernel_prior", "matrix_scale")
+    sigma0 = part_attribute("kernel_prior", "sigma0")
+    scales = part_attribute("kernel_prior", "scales")
+    estimator = part_attribute("output_sampler", "name")
+
     @staticmethod
     def _structured_noise(initializer: Any) -> KernelNoise:
         """Returns additive noise with the initializer or its default."""
         if initializer is None:
             initializer = keras.initializers.Constant(_INITIAL_LOG_VARIANCE)
         return KernelNoise(initializer=initializer)
-
-    @property
-    def matrix_prior(self) -> ScalePrior | None:
-        """The prior of the scale of the whole kernel, if there is one."""
-        return self.kernel_prior.matrix_prior
 
     @property
     def scales_in_variables(self) -> bool:
@@ -278,7 +284,7 @@ class StructuredLayer(GaussianLayer, ScaleSource):
             **super().get_config(),  # type: ignore[misc]
             **self.kl_penalty.get_config(),
             **self.kernel_prior.get_config(),
-            "estimator": self.estimator.name,
+            "estimator": self.estimator,
             "noise_initializer": noise["noise_initializer"],
             "seed": self.seed,
         }

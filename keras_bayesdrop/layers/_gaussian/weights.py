@@ -17,9 +17,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_bayesdrop.layers._gaussian.log_alpha import Limits
-from keras_bayesdrop.layers._gaussian.log_alpha import clip
 from keras_bayesdrop.random.philox import words_to_normal
+
+# Least and largest log alpha.
+Limits = tuple[float, float]
 
 # Added to theta^2, whose logarithm must be finite.
 _TINY = 1e-16
@@ -115,3 +116,26 @@ class GaussianWeights:
     def _square(self) -> Any:
         """Returns theta^2, and a little more."""
         return keras.ops.square(self.mean()) + _TINY
+
+
+def clip(log_alpha: Any, limits: Limits | None) -> Any:
+    """Clips log alpha, and leaves it a way back.
+
+    Beyond a limit the gradient of a plain clip is zero: a weight that got
+    there would stay. Here a gradient that leads back inside is passed on, and
+    only one that leads further out is not.
+    """
+    if limits is None:
+        return log_alpha
+    low, high = limits
+
+    @keras.ops.custom_gradient
+    def clipped(x: Any) -> Any:
+        def gradient(upstream: Any) -> Any:
+            # Descent goes against the gradient.
+            outwards = keras.ops.where(upstream < 0, x > high, x < low)
+            return keras.ops.where(outwards, 0.0, upstream)
+
+        return keras.ops.clip(x, low, high), gradient
+
+    return clipped(log_alpha)

@@ -11,8 +11,8 @@ from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropWarning
-from keras_bayesdrop.layers._gaussian.log_alpha import Limits
 from keras_bayesdrop.layers._gaussian.weights import GaussianWeights
+from keras_bayesdrop.layers._gaussian.weights import Limits
 from keras_bayesdrop.priors import LogUniformPrior
 from keras_bayesdrop.priors import WeightPrior
 from keras_bayesdrop.priors import get
