@@ -114,11 +114,11 @@ def test_anything_else(identifier):
 @pytest.mark.parametrize(
     "make",
     [
-        kbd.regularizers.DropoutL2,
-        kbd.regularizers.ARD,
-        kbd.layers.VariationalDropout,
-        functools.partial(kbd.layers.VariationalDense, 3),
-        functools.partial(kbd.layers.BayesianDense, 3),
+        functools.partial(kbd.regularizers.DropoutL2, 0.1, 1.0, 50),
+        functools.partial(kbd.regularizers.ARD, "half_cauchy", 50),
+        functools.partial(kbd.layers.VariationalDropout, 50),
+        functools.partial(kbd.layers.VariationalDense, 3, 50),
+        functools.partial(kbd.layers.BayesianDense, 3, 50),
     ],
 )
 def test_old_keywords(make, name):
@@ -131,4 +131,4 @@ def test_old_keywords(make, name):
 
 def test_other_keywords():
     with pytest.raises(TypeError, match="unexpected keyword argument 'name'"):
-        kbd.regularizers.ARD(name="layer")
+        kbd.regularizers.ARD("half_cauchy", 50, name="layer")
