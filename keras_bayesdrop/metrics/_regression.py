@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What metrics of a regression take: a `Predictive`, or plain arrays."""
+"""Inputs of regression metrics: a `Predictive`, or plain arrays."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,5 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of a prediction, in NumPy alone."""
+"""The result of a prediction, in NumPy alone.
+
+`Predictive` is the container: its fields, rows and file are in `result`, `rows`
+and `file`; its derived quantities in `derived`. `heads` says what an output
+means, `select` chooses the formulas of a head (`regression`, `classes`,
+`binary`), and `quantities` holds each formula once, for NumPy and TensorFlow.
+Outside, use the names below, `heads`, `select.quantities_of`, `quantities`,
+`labels`, `mixture`, `quantiles` and `samples`. The room imports `errors` and
+`_core`, and neither TensorFlow nor Keras; `Predictive.plot` and
+`Predictive.defer` import `plots` and `decisions` when they are called.
+"""
 
 from keras_bayesdrop.predictive.heads import Binary as Binary
 from keras_bayesdrop.predictive.heads import Classification as Classification

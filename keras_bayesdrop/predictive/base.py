@@ -2,7 +2,7 @@
 """The contract of the quantities of a head.
 
 `select.quantities_of(head)` is the one place that turns a head into the object
-that knows its formulas. Nothing else asks for the task.
+with its formulas. No other module of this room asks for the task.
 """
 
 import math
@@ -50,7 +50,7 @@ class Quantities:
     # By NumPy or TensorFlow.
 
     def aleatoric(self, summary: Summary, xp: Arrays = NUMPY) -> Any:
-        """Variance of an observation, given the network."""
+        """Variance of an observation that the network does not explain."""
         raise NotImplementedError
 
     def entropy(self, probabilities: Any, xp: Arrays = NUMPY) -> Any:

@@ -45,7 +45,7 @@ def check_head(head: Head | str) -> Head:
 
 
 def default_stats(p: "Predictive") -> Stats:
-    """Returns what the arrays of a prediction tell about how it was made."""
+    """Returns a record with the counts that the arrays of a prediction show."""
     num_rows = len(p.mean) if p.mean.ndim else 0
     if p.samples is not None:
         return Stats(num_samples=len(p.samples), num_rows=num_rows)

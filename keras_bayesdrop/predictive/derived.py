@@ -71,10 +71,10 @@ class Derived:
 
             mc_error = std / sqrt(T)
 
-        It says how far more samples would still move the mean, and shrinks
-        with their number; `std` does not. Only noise that was sampled counts
-        (`sampled_variance` in place of the variance): zero for a prediction
-        by moments, which has no samples.
+        More samples would still move the mean by about this much. It shrinks
+        with their number; `std` does not. Only sampled noise counts:
+        `sampled_variance`, where it is there, takes the place of the
+        variance. Zero for a prediction by moments, which has no samples.
         """
         if self.sampled_variance is not None:
             std = np.sqrt(self.sampled_variance)
@@ -88,10 +88,10 @@ class Derived:
     def quantile(self, q: float | Sequence[float]) -> Array:
         """Returns quantiles of the samples.
 
-        They describe what is not known about the function that the network
-        computes; observation noise is not in them (see `interval`). Exact if
-        the samples were kept; else only the levels that were asked for are
-        there.
+        They describe the uncertainty about the function that the network
+        computes, without observation noise (see `interval`). They are exact
+        if the samples were kept. Otherwise only the stored levels are
+        available; a regression by moments has normal quantiles.
 
         Args:
             q: Float in `[0, 1]`, or a sequence of them.
@@ -112,12 +112,13 @@ class Derived:
             normal = self._quantities.normal_quantile(self._result, levels)
             if normal is not None:
                 return self._float(normal)
-        stored = [stored_quantile(self._result, q) for q in levels.reshape(-1)]
+        flat = levels.reshape(-1)
+        stored = [stored_quantile(self._result, level) for level in flat]
         values = [value for value in stored if value is not None]
-        if len(values) < len(stored):
+        if len(values) < len(flat):
             raise MissingSamplesError(
-                f"Cannot give the quantile q={q}. Expected the samples, or "
-                "that very level among those asked for. Received: "
+                f"Cannot compute the quantile q={q}. Expected samples, or "
+                "this level among the stored ones. Received: "
                 f"samples=None, quantile_levels={self.quantile_levels}. Use "
                 "predict_with_uncertainty(..., return_samples=True) or "
                 "predict_with_uncertainty(..., quantiles=[...])."
@@ -132,15 +133,15 @@ class Derived:
 
             p(y) = sum{ N(y; y[t], 1 / tau) : t } / T
 
-        at `(1 - level) / 2` and `(1 + level) / 2`. Without tau: those
-        quantiles of the samples, or of the levels asked for if they are among
-        them. For lack of both, the normal approximation
+        at `(1 - level) / 2` and `(1 + level) / 2`. Without tau: the
+        quantiles of the samples at these levels, or the stored ones. Without
+        either, the normal approximation
 
             mean -+ z * sqrt(total),    z = Phi^-1((1 + level) / 2)
 
-        For classification and binary the interval is one for each
-        *probability*: quantiles of the samples or of the levels asked for, or
-        `mean -+ z * std`, cut off at 0 and 1.
+        For classification and binary it is an interval of each *probability*:
+        quantiles of the samples, stored quantiles, or `mean -+ z * std`,
+        clipped to [0, 1].
 
         Args:
             level: Float in `(0, 1)`. Probability of the interval.
@@ -187,8 +188,8 @@ class Derived:
 
             MI = predictive_entropy - expected_entropy
 
-        It is never negative; a difference below zero is rounding, and given
-        as zero. With float32 probabilities it is good to about 1e-7 nats.
+        It is never negative: a difference below zero is rounding, and becomes
+        zero. With float32 probabilities its error is about 1e-7 nats.
         """
         self._quantities.need_information("mutual_information")
         whole = self._quantities.entropy(self.mean)
@@ -225,9 +226,9 @@ class Derived:
     def aleatoric(self) -> Array:
         """Variance of the observation itself.
 
-        Regression: `1 / noise_precision`, and zero where `noise_precision` is
-        `None`, for then nothing is known about the noise. Classification and
-        binary, of the label as a zero or one per class, given the network:
+        Regression: `1 / noise_precision`; zero if `noise_precision` is `None`,
+        since the noise is not known then. Classification and binary: the mean
+        variance of the label, a zero or one per class:
 
             aleatoric = sum{ p[t] * (1 - p[t]) : t } / T
         """
@@ -256,13 +257,13 @@ class Derived:
             logsumexp{ -tau / 2 * d[t]**2 : t } - log(T)
                 - D / 2 * log(2 * pi) + D / 2 * log(tau)
 
-        Without samples of all noise (by moments): the normal density of this
-        mean and total variance, outputs independent.
+        For a prediction by moments: the normal density with this mean and
+        total variance, with independent outputs.
 
         Classification and binary: `log(mean[y])`, summed over the outputs if
-        a row has several labels. An observation of probability zero gives
-        minus infinity. The test log-likelihood of the literature is the mean
-        over the rows.
+        a row has several labels. A label of probability zero gives minus
+        infinity. The literature reports the mean over the rows as the test
+        log-likelihood.
 
         Args:
             y: Regression: `[rows, outputs]`. Classification: class numbers
@@ -293,7 +294,7 @@ class Derived:
 
     @property
     def _result(self) -> "Predictive":
-        """This prediction, which formulas take."""
+        """This prediction, as the argument of a formula."""
         return cast("Predictive", self)
 
     @property
@@ -313,7 +314,7 @@ class Derived:
         return used.reshape(-1, *(1,) * (axes - 1))
 
     def _expected_entropy(self, name: str) -> Float64Array:
-        """Mean entropy of the samples; `name` is what it is needed for."""
+        """Mean entropy of the samples; errors speak of `name`."""
         if self.mean_entropy is not None:
             return self.mean_entropy.astype(np.float64)
         samples = need_samples(self._result, name)

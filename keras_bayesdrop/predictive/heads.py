@@ -21,7 +21,7 @@ class Head:
     """The meaning of one output of a model; the base of all heads.
 
     A subclass is a frozen dataclass that names its `task` and checks its
-    fields when it is made. It becomes known by a place in `HEADS`.
+    fields in `__post_init__`. `HEADS` lists every subclass.
 
     Attributes:
         task: The name that stands for a head without options.
@@ -162,7 +162,7 @@ HEADS: dict[str, type[Head]] = {
 
 
 def get(identifier: Any, name: str = "head") -> Any:
-    """Returns a head by its name, object or serialised form.
+    """Returns the head for a name, an object or a serialised head.
 
     Args:
         identifier: A `Head`; the name of a task; a dict that `serialize`
@@ -172,7 +172,7 @@ def get(identifier: Any, name: str = "head") -> Any:
     Returns:
         The head; `None` for `None`.
     """
-    if identifier is None or isinstance(identifier, Head):
+    if identifier is None or type(identifier) in HEADS.values():
         return identifier
     if isinstance(identifier, str) and identifier in HEADS:
         return HEADS[identifier]()

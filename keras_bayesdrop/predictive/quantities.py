@@ -111,12 +111,12 @@ def noise_std(noise_precision: float) -> float:
 
 
 def label_variance(s: Summary, xp: Arrays = NUMPY) -> Any:
-    """Mean variance of a label, a zero or one, given the network.
+    """Mean variance of a label, a zero or one, over the networks.
 
         sum{ p[t] * (1 - p[t]) : t } / T = mean - (biased + mean**2)
 
-    with `biased` the variance that has `T` in its denominator. Noise that was
-    taken in closed form has no bias.
+    with `biased` the variance that has `T` in its denominator. Noise that is
+    integrated in closed form has no bias.
     """
     mean, biased = xp.wide(s.mean), xp.wide(s.variance)
     if s.all_sampled:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a prediction with uncertainty returns.
+"""The result of a prediction with uncertainty.
 
-A `Predictive` holds what was accumulated over the Monte Carlo samples and
-derives every other quantity from it when asked. It is NumPy only: it can be
-saved, sent to another process and read where no TensorFlow is installed.
+A `Predictive` holds the statistics of the Monte Carlo samples and derives every
+other quantity from them on demand. It needs NumPy alone: it can be saved, sent
+to another process, and read where TensorFlow is not installed.
 
-Shapes: `T` samples, `rows` examples; `outputs` is what is left of the shape.
-For classification its last axis runs over the classes.
+Shapes: `T` samples, `rows` examples; `outputs` is the rest of the shape. For
+classification its last axis runs over the classes.
 """
 
 import dataclasses
@@ -66,29 +66,29 @@ class Predictive(Derived):
         head: `"regression"`, `"classification"` (probabilities on the last
             axis) or `"binary"` (one probability per output), or an object
             such as `Regression(noise_precision=4.0)`. The arrays hold
-            probabilities, never logits: the attribute of a head with classes
-            has `from_logits=False`.
+            probabilities, never logits, so the attribute `head` of labels has
+            `from_logits=False`.
         mean: Array `[rows, outputs]`.
         variance: Array `[rows, outputs]`, with `T - 1` in the denominator.
-            Of the type of `mean`, or float64 where that type does not hold
-            it (that of outputs near 1e25 is 1e50); `epistemic` and `total`
-            are of the same type.
-        stats: A `Stats`, the record of how the prediction was made. Without
-            it the samples are counted; if there are none either, mean and
-            variance are taken as exact, as from `method="moments"`.
-        samples: Array `[T, rows, outputs]`, or `None` if not kept. May be
-            memory-mapped, and is not read into memory as a whole then.
-        quantile_levels: Floats in `[0, 1]`: the quantiles that were asked for.
+            It has the type of `mean`, or float64 where that type cannot hold
+            it (the variance of outputs near 1e25 is 1e50). `epistemic` and
+            `total` have the same type.
+        stats: A `Stats`, the record of how the prediction came about. `None`
+            counts the samples; without samples it takes mean and variance as
+            exact, like those of `method="moments"`.
+        samples: Array `[T, rows, outputs]`, or `None` if not kept. A
+            memory-mapped array is never read into memory as a whole.
+        quantile_levels: Floats in `[0, 1]`: the levels of stored quantiles.
         quantile_values: Array `[levels, rows, outputs]`, one per level.
         mean_entropy: Mean of the entropies of the samples, in nats. Without
-            the last axis for classification. What `expected_entropy` returns.
-        vote_counts: For classification, in how many samples each class was
-            the likeliest, `[rows, ..., classes]`; for binary, in how many the
-            probability was at least 0.5.
+            the last axis for classification. `expected_entropy` returns it.
+        vote_counts: For classification, the number of samples in which each
+            class is the likeliest, `[rows, ..., classes]`; for binary, in
+            which the probability is at least 0.5.
         sampled_variance: Array `[rows, outputs]`, if a part of the noise was
-            taken in closed form: the part of `variance` that was sampled,
-            which is that of the mean given a sample. The rest is the mean of
-            the variance given a sample.
+            integrated in closed form: the variance, over samples, of the mean
+            conditional on a sample. The rest of `variance` is the mean of the
+            conditional variance.
         num_samples_used: Integers `[rows]`: the number `T` of samples of each
             row, if it differs between rows (a prediction with a tolerance).
             `None` if it is `stats.num_samples` for all.
@@ -164,20 +164,21 @@ class Predictive(Derived):
     ) -> "Predictive":
         """Makes a prediction from samples of any source.
 
-        An ensemble, a Markov chain, another library: the result is what
-        `predict_with_uncertainty` gives for the same samples.
+        The samples may come from an ensemble, a Markov chain or another
+        library. The result equals that of `predict_with_uncertainty` for the
+        same samples.
 
         Args:
-            samples: Array `[T, rows, outputs]`, `T` at least 2. May be
-                memory-mapped, and is not read into memory as a whole then,
-                unless it holds logits.
+            samples: Array `[T, rows, outputs]`, `T` at least 2. A
+                memory-mapped array is read one sample at a time, unless it
+                holds logits.
             head: `"regression"`, `"classification"`, `"binary"`, or an object
                 such as `Classification(from_logits=True)`.
             quantiles: Floats in `[0, 1]`: levels of quantiles to store, for
                 use after the samples are dropped.
-            stats: The record of how the samples were made. By default their
-                numbers alone. `Stats(..., masks="shared")` says that each
-                sample is one function of all rows.
+            stats: The record of how the samples came about. `None` records
+                the number of samples and rows. `Stats(..., masks="shared")`
+                says that each sample is one function of all rows.
 
         Returns:
             A `Predictive` with the samples.
@@ -244,33 +245,33 @@ class Predictive(Derived):
 
             deferred = { i : uncertainty[i] > threshold }
 
-        The uncertainty is by default the loss that the prediction expects of
+        By default the uncertainty is the expected loss under the prediction
         itself, averaged over the labels or outputs of a row:
 
             classification, binary   1 - max{ mean[c] : c }
             regression               total
 
-        That is the probability of an error, or the expected squared error;
-        if whoever is asked costs `threshold` errors, it pays to ask for just
-        these rows (Chow's rule).
+        That is the probability of an error, or the expected squared error. If
+        asking an expert costs as much as `threshold` errors, asking pays for
+        exactly these rows (Chow's rule).
 
         Args:
-            budget: Hands over at most this share (float in `[0, 1]`) or
-                number (int) of the rows, the least sure; of equally unsure
-                ones the earlier.
-            threshold: Hands over the rows whose uncertainty is above it.
-                Give this or `budget`.
+            budget: Defers at most this share (float in `[0, 1]`) or number
+                (int) of the rows, the most uncertain first; of equally
+                uncertain ones the earlier.
+            threshold: Defers the rows whose uncertainty is above it. Pass
+                this or `budget`.
             by: `"auto"`, or the name of a quantity: `"predictive_entropy"`,
                 `"expected_entropy"`, `"mutual_information"`,
                 `"variation_ratio"`, `"std"`, `"epistemic"`, `"aleatoric"`,
                 `"total"`, `"mc_error"`, `"expected_loss"` (the default),
-                averaged over the values that it has per row; or an array
-                `[rows]` of your own.
-            y: Labels or targets, as in `log_likelihood`. If given, the result
-                tells the share of errors, or the mean squared error, among
-                the rows that are kept, and for every other threshold.
-            loss: Array `[rows]` in place of `y`: what each row costs if it is
-                kept.
+                averaged over its values in a row; or an array `[rows]` of
+                your own.
+            y: Labels or targets, as in `log_likelihood`. With them the result
+                has the share of errors, or the mean squared error, of the
+                rows that are kept, at this and every other threshold.
+            loss: Array `[rows]` in place of `y`: the cost of each row if it
+                is kept.
 
         Returns:
             A `keras_bayesdrop.decisions.Deferral`.
@@ -296,20 +297,20 @@ class Predictive(Derived):
         out: "Predictive | None" = None,
         ax: Any = None,
     ) -> Any:
-        """Draws the picture that fits the task and what is given.
+        """Draws the picture that fits the task and the arguments.
 
-        | given | regression | classification | binary |
+        | arguments | regression | classification | binary |
         |---|---|---|---|
         | `x`, or `x` and `y` | `predictive_band` | | `predictive_band` |
         | `y` | `parity` | `reliability_diagram` | `reliability_diagram` |
         | `out` | `entropy_histogram` of `std` | `entropy_histogram` | same |
-        | nothing | the same, of these rows alone | same | same |
+        | none | the same, of these rows alone | same | same |
 
-        For a classification `x` is what to write under each row of a
-        `class_scatter`, which is also drawn if nothing is given and there are
-        samples of 24 rows at most.
+        For a classification `x` labels the rows of a `class_scatter`. That
+        picture is also drawn without arguments if there are samples of at
+        most 24 rows.
 
-        Those of `keras_bayesdrop.plots` have more options. They need
+        The functions of `keras_bayesdrop.plots` have more options. They need
         matplotlib.
 
         Args:
@@ -334,9 +335,9 @@ class Predictive(Derived):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one `.npz` file, without pickle.
 
-        The file is whole or not there: it is written beside its place, brought
-        to the disk, and renamed. After a crash, a kill or a full disk
-        (`errors.WriteError`) the old file is as it was.
+        The file is written beside its target, synced to the disk, and
+        renamed. After a crash, a kill or a full disk (`errors.WriteError`)
+        the old file is unchanged.
 
         Args:
             path: File to write; one that exists is replaced.
@@ -347,14 +348,14 @@ class Predictive(Derived):
     def load(
         cls, path: str | os.PathLike[str], max_bytes: int | None = None
     ) -> "Predictive":
-        """Reads what `save` wrote. Never unpickles.
+        """Reads a file that `save` wrote. Never unpickles.
 
         Args:
             path: File to read.
-            max_bytes: How much memory the arrays may take; a file that says
-                it holds more is refused before any is taken. By default half
-                of the memory that is available, and no more than 1 GiB or 100
-                times the size of the file, whichever is larger.
+            max_bytes: Limit of the memory for the arrays. A file that claims
+                more is refused before memory is taken. By default half of the
+                available memory, and no more than 1 GiB or 100 times the size
+                of the file, whichever is larger.
 
         Example:
         ```python

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of how a prediction was made."""
+"""The record of how a prediction came about."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class EngineStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Stats:
-    """The record of how a prediction was made.
+    """The record of how a prediction came about.
 
     `predict_with_uncertainty` fills all of it. For samples from elsewhere the
     number of samples and of rows is enough; the rest is `None` where it is
@@ -34,10 +34,10 @@ class Stats:
         seconds: Wall time in seconds.
         samples_per_second: Rows times samples, per second.
         batch_size: Number of rows in memory at a time.
-        variance_reduction: If a part of the noise was taken in closed form,
-            how many times the squared Monte Carlo error of the mean would be
-            larger without: the mean variance over the mean of the part that
-            was sampled. `None` otherwise.
+        variance_reduction: If a part of the noise was integrated in closed
+            form: the mean variance over the mean of its sampled part. The
+            squared Monte Carlo error of plain sampling is larger by this
+            factor. `None` otherwise.
         num_replicas: Number of devices, of all workers, that shared the work.
 
     Example:

@@ -80,7 +80,9 @@ def test_bad_from_logits(kind, value):
 
 
 @pytest.mark.parametrize(
-    "identifier", ["ranking", "auto", 3, Regression, ["regression"]], ids=str
+    "identifier",
+    ["ranking", "auto", 3, Regression, ["regression"], Head()],
+    ids=str,
 )
 def test_unknown_heads(identifier):
     with pytest.raises(

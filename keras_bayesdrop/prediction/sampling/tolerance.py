@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a row has samples enough, and how to go on with the rows that do not.
+"""The stopping rule of adaptive sampling, and the rows that go on.
 
 A row is done when, for each of its outputs,
 
     mc_error <= max(absolute, relative * sqrt(total))
 
-with `total` the variance of an observation: of the samples and of the noise.
+with `total` the variance of an observation, from the samples and the noise.
 """
 
 import dataclasses
@@ -21,10 +21,15 @@ from keras_bayesdrop.predictive.quantities import mc_error
 from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 
+# A gap of up to this many finished rows does not start another call: their
+# samples are drawn again. A call costs about as much in the smallest networks,
+# and less in others.
+_GAP = 8
+
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """The Monte Carlo error that a caller puts up with.
+    """The Monte Carlo error that a caller accepts.
 
     Attributes:
         relative: In standard deviations of an observation.
@@ -42,10 +47,10 @@ class Tolerance:
     ) -> Any:
         """Returns, per row, whether no output needs more samples.
 
-        A row with NaN or infinity needs none either: they would not help.
+        A row with NaN or infinity is done: more samples would not help.
 
         Args:
-            moments: What the samples so far gave.
+            moments: Moments of the samples so far.
             num_samples: Number of samples so far.
             head: Head of the output.
 
@@ -69,3 +74,14 @@ def checkpoints(num_samples: int, adaptive: bool) -> Iterator[int]:
     if adaptive:
         yield from range(SAMPLES_PER_BLOCK, num_samples, SAMPLES_PER_BLOCK)
     yield num_samples
+
+
+def spans(rows: Any) -> list[tuple[int, int]]:
+    """Returns a few ranges that cover rising row numbers.
+
+    Noise is drawn for a range of rows at once, not for scattered rows.
+    """
+    breaks = np.flatnonzero(np.diff(rows) > _GAP + 1) + 1
+    return [
+        (int(part[0]), int(part[-1]) + 1) for part in np.split(rows, breaks)
+    ]
