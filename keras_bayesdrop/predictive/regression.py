@@ -42,7 +42,8 @@ class RegressionQuantities(Quantities):
     def aleatoric(self, summary: Summary, xp: Arrays = NUMPY) -> Any:
         """Variance of the observation noise."""
         noise = noise_variance(self.head.noise_precision)
-        return xp.full_like(summary.mean, noise)
+        # The variance may be float64 where the mean is float32.
+        return xp.full_like(summary.variance, noise)
 
     def normal_quantile(
         self, p: "Predictive", levels: Float64Array
