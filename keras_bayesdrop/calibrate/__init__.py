@@ -13,6 +13,17 @@ from typing import TYPE_CHECKING
 
 from keras_bayesdrop._core.lazy import lazy_module
 
+_FILES = {
+    "_conformal": ("conformal",),
+    "_conformal_intervals": ("ConformalIntervals",),
+    "_conformal_sets": ("ConformalSets",),
+    "_noise_precision": ("noise_precision",),
+    "_temperature": (
+        "Temperature",
+        "temperature",
+    ),
+}
+
 if TYPE_CHECKING:
     from keras_bayesdrop.calibrate._conformal import conformal as conformal
     from keras_bayesdrop.calibrate._conformal_intervals import (
@@ -30,23 +41,12 @@ if TYPE_CHECKING:
     from keras_bayesdrop.calibrate._temperature import (
         temperature as temperature,
     )
-
-_FILES = {
-    "_conformal": ("conformal",),
-    "_conformal_intervals": ("ConformalIntervals",),
-    "_conformal_sets": ("ConformalSets",),
-    "_noise_precision": ("noise_precision",),
-    "_temperature": (
-        "Temperature",
-        "temperature",
-    ),
-}
-
-__getattr__, __dir__ = lazy_module(
-    __name__,
-    {
-        name: f"{__name__}.{file}"
-        for file, names in _FILES.items()
-        for name in names
-    },
-)
+else:
+    __getattr__, __dir__ = lazy_module(
+        __name__,
+        {
+            name: f"{__name__}.{file}"
+            for file, names in _FILES.items()
+            for name in names
+        },
+    )

@@ -13,6 +13,51 @@ from typing import TYPE_CHECKING
 
 from keras_bayesdrop._core.lazy import lazy_module
 
+_FILES = {
+    "_calibration_curve": (
+        "CalibrationCurve",
+        "calibration_curve",
+        "miscalibration_area",
+    ),
+    "_calibration_errors": (
+        "Reliability",
+        "adaptive_calibration_error",
+        "classwise_calibration_error",
+        "expected_calibration_error",
+        "reliability",
+    ),
+    "_crps": (
+        "crps",
+        "energy_score",
+    ),
+    "_intervals": (
+        "interval_coverage",
+        "interval_score",
+        "interval_width",
+        "pinball_loss",
+        "sharpness",
+    ),
+    "_keras_metrics": (
+        "BrierScore",
+        "ExpectedCalibrationError",
+        "IntervalCoverage",
+    ),
+    "_ranking": (
+        "RiskCoverage",
+        "aurc",
+        "excess_aurc",
+        "risk_coverage",
+        "uncertainty_aupr",
+        "uncertainty_auroc",
+    ),
+    "_scores": (
+        "accuracy",
+        "brier_score",
+        "negative_log_likelihood",
+        "root_mean_squared_error",
+    ),
+}
+
 if TYPE_CHECKING:
     from keras_bayesdrop.metrics._calibration_curve import (
         CalibrationCurve as CalibrationCurve,
@@ -76,58 +121,13 @@ if TYPE_CHECKING:
     from keras_bayesdrop.metrics._scores import (
         root_mean_squared_error as root_mean_squared_error,
     )
-
-_FILES = {
-    "_calibration_curve": (
-        "CalibrationCurve",
-        "calibration_curve",
-        "miscalibration_area",
-    ),
-    "_calibration_errors": (
-        "Reliability",
-        "adaptive_calibration_error",
-        "classwise_calibration_error",
-        "expected_calibration_error",
-        "reliability",
-    ),
-    "_crps": (
-        "crps",
-        "energy_score",
-    ),
-    "_intervals": (
-        "interval_coverage",
-        "interval_score",
-        "interval_width",
-        "pinball_loss",
-        "sharpness",
-    ),
-    "_keras_metrics": (
-        "BrierScore",
-        "ExpectedCalibrationError",
-        "IntervalCoverage",
-    ),
-    "_ranking": (
-        "RiskCoverage",
-        "aurc",
-        "excess_aurc",
-        "risk_coverage",
-        "uncertainty_aupr",
-        "uncertainty_auroc",
-    ),
-    "_scores": (
-        "accuracy",
-        "brier_score",
-        "negative_log_likelihood",
-        "root_mean_squared_error",
-    ),
-}
-
-__getattr__, __dir__ = lazy_module(
-    __name__,
-    {
-        name: f"{__name__}.{file}"
-        for file, names in _FILES.items()
-        for name in names
-    },
-    needs=("keras", "tensorflow"),
-)
+else:
+    __getattr__, __dir__ = lazy_module(
+        __name__,
+        {
+            name: f"{__name__}.{file}"
+            for file, names in _FILES.items()
+            for name in names
+        },
+        needs=("keras", "tensorflow"),
+    )

@@ -13,6 +13,20 @@ from typing import TYPE_CHECKING
 
 from keras_bayesdrop._core.lazy import lazy_module
 
+_FILES = {
+    "_class_scatter": ("class_scatter",),
+    "_dropout_phases": ("dropout_phases",),
+    "_entropy_histogram": ("entropy_histogram",),
+    "_importance_weights": ("importance_weights",),
+    "_parity": ("parity",),
+    "_predictive_band": ("predictive_band",),
+    "_regression_calibration": ("regression_calibration",),
+    "_reliability_diagram": ("reliability_diagram",),
+    "_risk_coverage": ("risk_coverage",),
+    "_scale_curves": ("scale_curves",),
+    "_weight_heatmap": ("weight_heatmap",),
+}
+
 if TYPE_CHECKING:
     from keras_bayesdrop.plots._class_scatter import (
         class_scatter as class_scatter,
@@ -43,27 +57,13 @@ if TYPE_CHECKING:
     from keras_bayesdrop.plots._weight_heatmap import (
         weight_heatmap as weight_heatmap,
     )
-
-_FILES = {
-    "_class_scatter": ("class_scatter",),
-    "_dropout_phases": ("dropout_phases",),
-    "_entropy_histogram": ("entropy_histogram",),
-    "_importance_weights": ("importance_weights",),
-    "_parity": ("parity",),
-    "_predictive_band": ("predictive_band",),
-    "_regression_calibration": ("regression_calibration",),
-    "_reliability_diagram": ("reliability_diagram",),
-    "_risk_coverage": ("risk_coverage",),
-    "_scale_curves": ("scale_curves",),
-    "_weight_heatmap": ("weight_heatmap",),
-}
-
-__getattr__, __dir__ = lazy_module(
-    __name__,
-    {
-        name: f"{__name__}.{file}"
-        for file, names in _FILES.items()
-        for name in names
-    },
-    needs=("keras", "tensorflow"),
-)
+else:
+    __getattr__, __dir__ = lazy_module(
+        __name__,
+        {
+            name: f"{__name__}.{file}"
+            for file, names in _FILES.items()
+            for name in names
+        },
+        needs=("keras", "tensorflow"),
+    )
