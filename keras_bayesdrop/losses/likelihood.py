@@ -90,9 +90,9 @@ class LikelihoodInNats(Likelihood):
 
     Example:
     ```python
-    pixels = keras_bayesdrop.losses.LikelihoodInNats(num_outputs=28 * 28)
-    pixels.loss_per_nat(num_train_examples=1000)  # 1.2755e-6
-    keras_bayesdrop.layers.ConcreteDropout(1000, likelihood=pixels)
+    pixels = keras_bayesdrop.losses.LikelihoodInNats(num_outputs=25)
+    pixels.loss_per_nat(num_train_examples=1000)  # 0.00004
+    keras_bayesdrop.layers.BayesianDense(8, 1000, likelihood=pixels)
     ```
     """
 
@@ -133,7 +133,7 @@ class GaussianLikelihood(Likelihood):
     ```python
     likelihood = keras_bayesdrop.losses.GaussianLikelihood(4.0)
     likelihood.loss_per_nat(num_train_examples=500)  # 0.001
-    keras_bayesdrop.layers.ConcreteDropout(500, likelihood=likelihood)
+    keras_bayesdrop.layers.BayesianDense(8, 500, likelihood=likelihood)
     ```
     """
 
