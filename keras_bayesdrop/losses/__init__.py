@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses that are negative log-likelihoods, and what a loss stands for.
+"""Losses that are negative log-likelihoods, and the likelihoods of losses.
 
 `GaussianNLL` and `HeteroscedasticGaussianNLL` are normalised log-likelihoods
 in nats, to compile a model with. A `Likelihood` tells layers and regularizers
