@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks of `fit`."""
+"""Callbacks of `fit`: monitors, loggers, and schedules of the KL divergence.
+
+Each file holds one public callback; `_layer_logger` is the base of those that
+write what layers do into the logs and into event files. Only the package's
+`__init__` imports this room, which may import all rooms below it.
+"""
 
 from keras_bayesdrop.callbacks.consistency_monitor import (
     ConsistencyMonitor as ConsistencyMonitor,

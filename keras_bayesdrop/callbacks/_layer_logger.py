@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callbacks share that look at layers and write into the logs."""
+"""Base of callbacks that measure layers and write into the logs."""
 
 import os
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class LayerLogger(keras.callbacks.Callback):
         self._writer: Any = None
 
     def measure(self) -> dict[str, float]:
-        """Returns what the logs would get now."""
+        """Returns the current values for the logs."""
         raise NotImplementedError
 
     def _histograms(self) -> Iterator[tuple[str, np.ndarray]]:
@@ -41,7 +41,7 @@ class LayerLogger(keras.callbacks.Callback):
         raise NotImplementedError
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Opens the event file, and forgets an earlier training."""
+        """Opens the event file and drops values of an earlier training."""
         self._last = {}
         if self.log_dir is not None:
             self._writer = _summaries.open_writer(self.log_dir)
@@ -49,7 +49,7 @@ class LayerLogger(keras.callbacks.Callback):
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Looks at the layers and writes what they have learned."""
+        """Measures the layers and writes the values."""
         if epoch % self.every == 0 or not self._last:
             self._last = self.measure()
             if self._writer is not None:
@@ -74,10 +74,10 @@ class LayerLogger(keras.callbacks.Callback):
 def quantiles(name: str, values: np.ndarray) -> dict[str, float]:
     """Returns quantiles of an array, named for their levels.
 
-    They are values as they are, none in between: some may be infinite.
+    Each is one of the values, without interpolation: some may be infinite.
     """
-    found = np.percentile(values, _LEVELS, method="inverted_cdf")
+    levels = np.percentile(values, _LEVELS, method="inverted_cdf")
     return {
         f"{name}_q{level:02d}": float(value)
-        for level, value in zip(_LEVELS, found, strict=True)
+        for level, value in zip(_LEVELS, levels, strict=True)
     }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Event files that TensorBoard reads, without TensorBoard.
 
-`tf.summary.scalar` and its like are part of TensorBoard. The form of what they
-write is simple: a tensor, and the name of the plugin that shows it.
+`tf.summary.scalar` and `tf.summary.histogram` need TensorBoard to be installed.
+What they write is a tensor and the name of the plugin that shows it.
 """
 
 from typing import Any

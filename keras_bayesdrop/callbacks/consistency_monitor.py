@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How consistent the units of a dropout network are, epoch by epoch."""
+"""A callback that logs the consistency of a dropout network's units."""
 
 import os
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from keras_bayesdrop.theory.consistency import ConsistencyRecord
 
 
 class ConsistencyMonitor(LayerLogger):
-    """Writes what `consistency` finds into the logs of `fit`.
+    """Writes the results of `consistency` into the logs of `fit`.
 
     Per layer, by the names that `consistency` gives them, means over inputs
     and units of the mean `E` and the variance `V` over masks, and the value
@@ -91,7 +91,7 @@ class ConsistencyMonitor(LayerLogger):
         self.threshold = check_positive(threshold, "threshold")
         self.seed = check_int(seed, "seed")
         self.record = ConsistencyRecord(self.threshold)
-        self._found: Consistency | None = None
+        self._latest: Consistency | None = None
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Opens the event file, and forgets an earlier training."""
@@ -108,17 +108,17 @@ class ConsistencyMonitor(LayerLogger):
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Looks at the units and writes what they do."""
-        self._found = None
+        """Looks at the units and logs the result."""
+        self._latest = None
         super().on_epoch_end(epoch, logs)
-        if self._found is not None:
-            self.record.add(epoch + 1, self._found)
+        if self._latest is not None:
+            self.record.add(epoch + 1, self._latest)
 
     def measure(self) -> dict[str, float]:
-        """Returns what the logs would get now."""
-        self._found = self._look()
+        """Returns the current values for the logs."""
+        self._latest = self._look()
         logs: dict[str, float] = {}
-        for layer in self._found.layers:
+        for layer in self._latest.layers:
             logs[f"{layer.path}_dropout_variance"] = layer.dropout_variance
             logs[f"{layer.path}_ensemble_gap"] = layer.ensemble_gap
             logs[f"{layer.path}_silent"] = layer.silent_fraction
@@ -136,17 +136,17 @@ class ConsistencyMonitor(LayerLogger):
         )
 
     def _histograms(self) -> Iterator[tuple[str, np.ndarray]]:
-        if self._found is not None:
-            for layer in self._found.layers:
+        if self._latest is not None:
+            for layer in self._latest.layers:
                 yield f"{layer.path}_dropout_variance", layer.variance.ravel()
 
 
 def _some_rows(x: Any, most: int) -> Any:
-    """Returns copies of at most so many rows, evenly spaced."""
+    """Returns copies of at most `most` rows, evenly spaced."""
     count = input_data.count_rows(x)
     if count is None:
         raise BayesdropError(
-            "`x` is looked at again and again. Expected an array "
+            "`x` must be readable in every epoch. Expected an array "
             "[rows, ...], or a list or dict of them. Received: "
             f"{type(x).__name__}"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the noise has learned, epoch by epoch."""
+"""A callback that logs learned dropout rates and sparsity."""
 
 import collections
 import os
@@ -63,20 +63,20 @@ class DropoutRateLogger(LayerLogger):
         self.threshold = _check_threshold(threshold)
 
     def measure(self) -> dict[str, float]:
-        """Returns what the logs would get now."""
-        found: dict[str, float] = {}
+        """Returns the current values for the logs."""
+        logs: dict[str, float] = {}
         for path, layer in _paths(self.model):
-            # A fixed rate, as that of Keras' dropout, is no news.
+            # Only a layer with a KL divergence learns its rate.
             if getattr(layer, "kl_weight", None) is not None:
                 rate = getattr(layer, "rate", None)
                 if rate is not None:
-                    found[f"{path}_rate"] = float(rate)
+                    logs[f"{path}_rate"] = float(rate)
             values = _log_alpha(layer)
             if values is not None:
-                found.update(quantiles(f"{path}_log_alpha", values))
-                gone = np.mean(values > self.threshold)
-                found[f"{path}_sparsity"] = float(gone)
-        return found
+                logs.update(quantiles(f"{path}_log_alpha", values))
+                share = np.mean(values > self.threshold)
+                logs[f"{path}_sparsity"] = float(share)
+        return logs
 
     def _histograms(self) -> Iterator[tuple[str, np.ndarray]]:
         for path, layer in _paths(self.model):

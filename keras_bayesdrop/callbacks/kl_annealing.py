@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A KL term that comes in slowly."""
+"""A callback that raises the weight of the KL divergence."""
 
 import math
 from typing import Any

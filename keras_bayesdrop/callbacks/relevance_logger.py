@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which inputs and layers training finds relevant, epoch by epoch."""
+"""A callback that logs the learned scales of priors."""
 
 import os
 from collections.abc import Iterator
@@ -57,21 +57,21 @@ class RelevanceLogger(LayerLogger):
         super().on_train_begin(logs)
 
     def measure(self) -> dict[str, float]:
-        """Returns what the logs would get now."""
-        found: dict[str, float] = {}
+        """Returns the current values for the logs."""
+        logs: dict[str, float] = {}
         for layer in relevance(self.model).layers:
             if layer.rows is not None:
-                found.update(quantiles(f"{layer.path}_row_scale", layer.rows))
+                logs.update(quantiles(f"{layer.path}_row_scale", layer.rows))
             if layer.matrix is not None:
-                found[f"{layer.path}_matrix_scale"] = layer.matrix
-        if not found:
+                logs[f"{layer.path}_matrix_scale"] = layer.matrix
+        if not logs:
             raise BayesdropError(
                 "`RelevanceLogger` has nothing to log. Expected a model with "
                 "learned scales, of a layer such as `BayesianDense` or of a "
                 "regularizer such as `ARD`. Received: model "
                 f"`{self.model.name}`, which has none"
             )
-        return found
+        return logs
 
     def _histograms(self) -> Iterator[tuple[str, np.ndarray]]:
         for layer in relevance(self.model).layers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The M-step of variational EM as a step of its own."""
+"""A callback for the M-step of variational EM."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ class VariationalEM(keras.callbacks.Callback):
             self._m_step()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Lets go of the layers."""
+        """Releases the layers."""
         self._update = None
 
     def _m_step(self) -> None:
@@ -91,7 +91,7 @@ class VariationalEM(keras.callbacks.Callback):
     def _compile(self) -> Any:
         """Returns a function that updates all layers.
 
-        In one call, since the single operations take longer than what they do.
+        One compiled call is faster than many small operations.
         """
         layers = [
             layer

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ideas of a paper that has no experiments for them: to study, not to use."""
+"""Layers of a paper that has no experiments for them: to study, not to use.
+
+Each file holds one public layer; all names below may be used. The room imports
+`errors`, `_core`, `random`, `noise` and `layers`.
+"""
 
 from keras_bayesdrop.experimental.backpercolation import (
     Backpercolation as Backpercolation,

@@ -46,7 +46,7 @@ class SpikingDense(WeightNoiseSource, keras.layers.Dense):
     next spiking layer. Probabilities below 0 or above 1 count as 0 or 1.
 
     There are spikes in training and in `predict_with_uncertainty` (by
-    sampling). Elsewhere the layer is given the mean of the spikes, `r x`. For
+    sampling). Elsewhere the layer receives the mean of the spikes, `r x`. For
     a sigmoid or a softmax that output is the normalised geometric mean over
     all spikes, which is near to the mean of `y`, and is the mean of `S`. The
     gradient goes straight through a spike, as if that were its mean:
@@ -116,7 +116,7 @@ class SpikingDense(WeightNoiseSource, keras.layers.Dense):
 
     @property
     def weight_units(self) -> int:
-        """How many coins are flipped for an example."""
+        """The number of words that an example takes: one for each spike."""
         inputs, units = self.kernel.shape
         return int(inputs * units if self.firing == "connection" else inputs)
 

@@ -3,8 +3,7 @@
 
     y = activation(linear(x, kernel) + bias)
 
-An operation is made of a Keras layer, and computes what the layer computes,
-with another kernel.
+An operation wraps a Keras layer, and computes the same with another kernel.
 """
 
 from typing import Any
@@ -34,7 +33,7 @@ class KernelOperation:
         raise NotImplementedError
 
     def independent_outputs(self, x: Any) -> bool:
-        """Whether no two outputs of an example share a weight."""
+        """Returns True if no two outputs of an example share a weight."""
         raise NotImplementedError
 
     def linear(self, x: Any, kernel: Any) -> Any:
@@ -72,7 +71,7 @@ class DenseOperation(KernelOperation):
         return -1
 
     def independent_outputs(self, x: Any) -> bool:
-        """Whether `x` has no axes beside rows and units."""
+        """Returns True if `x` has no axes beside rows and units."""
         return len(x.shape) == 2
 
     def linear(self, x: Any, kernel: Any) -> Any:
@@ -93,7 +92,7 @@ class ConvOperation(KernelOperation):
         return -1 if self.layer.data_format == "channels_last" else 1
 
     def independent_outputs(self, x: Any) -> bool:
-        """No: all positions have the same weights."""
+        """Returns False: all positions have the same weights."""
         return False
 
     def linear(self, x: Any, kernel: Any) -> Any:

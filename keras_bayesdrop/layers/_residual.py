@@ -23,8 +23,8 @@ def check_block(block: Any) -> list[keras.layers.Layer]:
     names = [layer.name for layer in layers]
     if len({*names, NOISE, PROJECTION, ADD}) < len(names) + 3:
         raise BayesdropError(
-            "The layers of `block` cannot be told apart. Expected names of "
-            f"which each is there once, and none is '{NOISE}', '{PROJECTION}' "
+            "The layers of `block` need names of their own. Expected unique "
+            f"names, of which none is '{NOISE}', '{PROJECTION}' "
             f"or '{ADD}'. Received: {names}"
         )
     return layers
@@ -76,7 +76,7 @@ def shortcut_layer(
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two shapes are the same, as far as they are known."""
+    """Returns True if two shapes agree where both are known."""
     return len(one) == len(other) and all(
         a == b or a is None or b is None
         for a, b in zip(one, other, strict=True)

@@ -259,7 +259,7 @@ class ADDResidual(keras.layers.Layer, ResidualSource, ScaleSource):
 
     @property
     def scales_in_variables(self) -> bool:
-        """Whether the layer holds its scale in a variable."""
+        """True if the layer holds its scale in a variable."""
         return self.block_prior.in_variables
 
     def learned_scales(self) -> GroupScales:

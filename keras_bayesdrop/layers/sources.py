@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mix-ins by which layers describe themselves to other rooms.
 
-`SparseSource` and `PlainInside` let a plain model be made of a layer,
+`SparseSource` and `PlainInside` let surgery turn a layer into a plain one,
 `ResidualSource` lets a graph be read through it, and `ScaleSource` gives access
 to the learned scales of its prior.
 """
@@ -23,8 +23,7 @@ class SparseSource:
         w = theta + sigma * e,    e ~ N(0, 1),    alpha = sigma^2 / theta^2
 
     A weight of large `alpha` is noise only, and can be removed. A layer with a
-    bias keeps it in `bias`, as the layers of Keras do, and says so in
-    `use_bias`.
+    bias keeps it in `bias`, as Keras' layers do, and sets `use_bias`.
     """
 
     def log_alpha(self) -> Any:
@@ -74,11 +73,11 @@ class PlainInside:
 
 
 class ResidualSource(abc.ABC):
-    """Mix-in of layers that are others in a row, beside a shortcut.
+    """Mix-in of layers that are other layers in a row, beside a shortcut.
 
         y = add([shortcut(x), branch(x)])
 
-    Not a word more: with one input and no arguments it is these layers.
+    With one input and no arguments the layer computes nothing else.
     """
 
     @abc.abstractmethod
@@ -97,15 +96,15 @@ class ScaleSource(abc.ABC):
         w[r, j] ~ N(0, sigma0^2 * xi[r]^2 * tau^2)
 
     The scales that explain the weights best are known in closed form. A layer
-    either takes them in-line, at every step those of the weights of that step,
+    either computes them in-line, at every step from the weights of that step,
     or holds them in variables, which only `update_scales` changes: then the
-    M-step of variational EM is a step of its own.
+    M-step of variational EM is a separate step.
     """
 
     @property
     @abc.abstractmethod
     def scales_in_variables(self) -> bool:
-        """Whether the layer holds its scales in variables."""
+        """True if the layer holds its scales in variables."""
 
     @abc.abstractmethod
     def learned_scales(self) -> GroupScales:
@@ -114,16 +113,15 @@ class ScaleSource(abc.ABC):
         Returns:
             NumPy arrays: `rows` of shape `[rows]`, `matrix` a scalar, `None`
             for what the structure of the prior does not have. Both are
-            `None` for a layer that was made without structure.
+            `None` for a layer without structure.
         """
 
     @abc.abstractmethod
     def update_scales(self) -> None:
         """Assigns the best scales for the weights to the variables.
 
-        With operations of Keras only, so that callers can compile it.
+        Uses Keras' operations only, so that callers can compile it.
 
         Raises:
-            BayesdropError: If the layer takes its scales in-line, where they
-                are never anything else.
+            BayesdropError: If the layer computes its scales in-line.
         """

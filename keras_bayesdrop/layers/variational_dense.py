@@ -19,16 +19,16 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
 
         y = activation(x @ w + bias),    w = theta + sigma * e,    e ~ N(0, 1)
 
-    In training each output is drawn by itself, given its input, which has less
-    variance than to draw the weights (local reparametrisation):
+    Training draws each output from its distribution under the weights. Its
+    gradients vary less than those of drawn weights (local reparametrisation):
 
         y ~ N(x @ theta, x^2 @ sigma^2)
 
     `predict_with_uncertainty` draws the weights: a sample is one function.
     Elsewhere (`predict`, `evaluate`, a plain call) the weights are `theta`.
 
-    Added to the loss is `kl_weight * c / (N * D) * KL(q || prior)`, the sum
-    over all weights, with `N` training examples, and `D` and `c` by the loss as
+    The layer adds `kl_weight * c / (N * D) * KL(q || prior)` to the loss, the
+    sum over all weights, with `N` training examples, and `D` and `c` by the loss as
     in `DropoutL2` (both 1 for a log-likelihood in nats). Weights of large
 
         alpha = sigma^2 / theta^2
@@ -52,10 +52,10 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
     `s[i]`, with a term for each row. `theta` are then parameters of the model
     that nothing regularises, and many of them can overfit.
 
-    **Priors.** The log-uniform prior is improper, and so is the posterior
-    (Hron et al., 2017, proposition 1): what is learned is a penalised maximum
-    likelihood estimate, and a warning says so once a process. Use it to make
-    networks sparse; for uncertainty use a proper prior.
+    **Priors.** The default is Gaussian. `"log_uniform"` makes networks sparse.
+    It is improper, and so is the posterior (Hron et al., 2017, proposition 1):
+    the layer learns a penalised maximum likelihood estimate, and warns once a
+    process. For uncertainty use a proper prior.
 
     Args:
         units: Positive int. Number of outputs.

@@ -49,7 +49,8 @@ class VariationalDropout(keras.layers.Layer, NoiseSource, PlainInside):
     With `VariationalDense(..., parametrization="correlated")` this is the same
     model, where a row is a unit.
 
-    The log-uniform prior is improper, which a warning says once a process.
+    The default prior is Gaussian. The log-uniform prior of the reference is
+    improper, and warns once a process.
 
     Args:
         num_train_examples: Positive int. Number of training examples `N`.

@@ -68,9 +68,11 @@ def test_logs_and_record_through_compiled_fit():
             logged = history[f"{path}_{name}"]
             recorded = getattr(layer, attribute)
             assert logged == recorded[1:]
-            for index, found in ((0, before), (-1, after)):
+            for index, measured in ((0, before), (-1, after)):
                 np.testing.assert_allclose(
-                    recorded[index], getattr(found[path], attribute), rtol=1e-5
+                    recorded[index],
+                    getattr(measured[path], attribute),
+                    rtol=1e-5,
                 )
         for name in ("mean", "variance", "deterministic", "nwgm"):
             looks = getattr(layer, name)
@@ -146,12 +148,12 @@ def test_of_wide_layers_some_activations_are_kept():
     monitor = ConsistencyMonitor(X, num_samples=3, layers=["wide"])
     fit(model, [monitor], epochs=1)
     layer = monitor.record.layers["wide"]
-    found = consistency(model, monitor.x, 3, seed=0)["wide"]
-    assert found.mean.size == 7000
+    measured = consistency(model, monitor.x, 3, seed=0)["wide"]
+    assert measured.mean.size == 7000
     assert len(layer.mean[-1]) == len(set(layer.followed)) == 2048
     assert (layer.followed[0], layer.followed[-1]) == (0, 6999)
     np.testing.assert_allclose(
-        layer.mean[-1], found.mean.ravel()[layer.followed], rtol=1e-5
+        layer.mean[-1], measured.mean.ravel()[layer.followed], rtol=1e-5
     )
 
 
@@ -184,7 +186,7 @@ def test_loggers_behind_it(tmp_path):
         (
             {"x": tf.data.Dataset.from_tensors(X)},
             BayesdropError,
-            "again and again. Expected an array",
+            "readable in every epoch. Expected an array",
         ),
     ],
 )

@@ -64,7 +64,7 @@ def fit(callbacks, epochs=2):
 
 def read_events(folder):
     """Returns `{(tag, step): (plugin, value)}` of the event files."""
-    found = {}
+    summaries = {}
     for path in pathlib.Path(folder).rglob("events.out.tfevents.*"):
         for record in tf.data.TFRecordDataset(str(path)):
             event = tf.compat.v1.Event.FromString(record.numpy())
@@ -72,8 +72,8 @@ def read_events(folder):
                 plugin = value.metadata.plugin_data.plugin_name
                 if plugin in ("scalars", "histograms"):
                     array = tf.make_ndarray(value.tensor)
-                    found[value.tag, event.step] = plugin, array
-    return found
+                    summaries[value.tag, event.step] = plugin, array
+    return summaries
 
 
 def test_history_has_what_was_learned():
@@ -105,10 +105,10 @@ def test_threshold_and_infinities():
     values = np.full((4, 25), math.inf)
     values[0, :10] = 1.0
     logger.model.get_layer("sparse").values.assign(values)
-    found = logger.measure()
-    assert found["sparse_sparsity"] == 0.9
-    assert found["sparse_log_alpha_q05"] == 1.0
-    assert found["sparse_log_alpha_q50"] == math.inf
+    logs = logger.measure()
+    assert logs["sparse_sparsity"] == 0.9
+    assert logs["sparse_log_alpha_q05"] == 1.0
+    assert logs["sparse_log_alpha_q50"] == math.inf
 
 
 def test_csv(tmp_path):
@@ -176,7 +176,7 @@ def test_every(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("arguments", "name"),
     [
         ({"threshold": "3"}, "threshold"),
         ({"threshold": None}, "threshold"),
@@ -185,10 +185,10 @@ def test_every(tmp_path):
         ({"every": 0}, "every"),
     ],
 )
-def test_bad_arguments(given, name):
+def test_bad_arguments(arguments, name):
     with pytest.raises(
         BayesdropError,
         match=f"Invalid value for argument `{name}`. Expected .* "
         f"Received: {name}=",
     ):
-        DropoutRateLogger(**given)
+        DropoutRateLogger(**arguments)

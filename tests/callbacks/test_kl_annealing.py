@@ -97,8 +97,8 @@ def test_start_and_epochs():
 
 def test_ramp():
     callback = KLAnnealing("cyclic", 10, cycles=1, ramp=0.2, start=0.5)
-    given = [callback.weight(epoch) for epoch in (0, 1, 2, 5, 9.9, 10, 50)]
-    np.testing.assert_allclose(given, [0.5, 0.75, 1, 1, 1, 1, 1])
+    weights = [callback.weight(epoch) for epoch in (0, 1, 2, 5, 9.9, 10, 50)]
+    np.testing.assert_allclose(weights, [0.5, 0.75, 1, 1, 1, 1, 1])
 
 
 def test_loss_is_that_of_the_weight():
@@ -189,7 +189,7 @@ def test_model_without_kl():
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("arguments", "name"),
     [
         ({"epochs": 0}, "epochs"),
         ({"epochs": 2.5}, "epochs"),
@@ -202,10 +202,10 @@ def test_model_without_kl():
         ({"update": "step"}, "update"),
     ],
 )
-def test_bad_arguments(given, name):
+def test_bad_arguments(arguments, name):
     with pytest.raises(
         BayesdropError,
         match=f"Invalid value for argument `{name}`. Expected .* "
         f"Received: {name}=",
     ):
-        KLAnnealing(**{"epochs": 4, **given})
+        KLAnnealing(**{"epochs": 4, **arguments})

@@ -61,15 +61,15 @@ def test_logs_have_what_was_learned(tmp_path):
         "inner/nested_matrix_scale",
         "map_matrix_scale",
     }
-    found = relevance(model)
+    measured = relevance(model)
     # The smallest values that 5%, 50% and 95% of 20 do not exceed.
-    rows = np.sort(found["inner/nested"].rows)
+    rows = np.sort(measured["inner/nested"].rows)
     for name, place in zip(QUANTILES, (0, 9, 18), strict=True):
         assert history[f"inner/nested_row_scale_{name}"][-1] == rows[place]
     scales = history["inner/nested_matrix_scale"]
-    assert scales[-1] == found["inner/nested"].matrix
+    assert scales[-1] == measured["inner/nested"].matrix
     assert scales[0] != scales[1]
-    assert history["map_matrix_scale"][-1] == found["map"].matrix
+    assert history["map_matrix_scale"][-1] == measured["map"].matrix
     with open(path) as file:
         rows = list(csv.DictReader(file))
     for name, values in history.items():

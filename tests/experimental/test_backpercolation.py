@@ -85,8 +85,8 @@ class BackpercolationTest(TestCase):
             _, _, outputs = _forward(rows, kernels, activations, True)
             losses = tf.reduce_sum(tf.square(outputs - 1.0), axis=1)
             mean = tf.reduce_sum(losses * shares)
-        found = tape.gradient(mean, kernels)
-        for each, right in zip(found, exact, strict=True):
+        gradients = tape.gradient(mean, kernels)
+        for each, right in zip(gradients, exact, strict=True):
             self.assertAllClose(each, right, rtol=1e-12, atol=1e-12)
 
     @parameterized.parameters(*CASES)
@@ -106,10 +106,10 @@ class BackpercolationTest(TestCase):
             return y, tape.gradient(y, x, output_gradients=many)
 
         many = tf.constant(np.tile(upstream, (rows, 1)))
-        y, found = gradient(tf.constant(np.tile(x, (rows, 1))))
+        y, gradients = gradient(tf.constant(np.tile(x, (rows, 1))))
         function = keras.activations.get(activation)
         self.assertAllClose(y[0], function(tf.constant(x)), rtol=1e-12)
-        factors = np.asarray(found) / upstream
+        factors = np.asarray(gradients) / upstream
         slopes = _slopes(activation, x)
         full = np.sign(slopes) * np.maximum(np.abs(slopes), scale)
         values = np.minimum(np.abs(factors), np.abs(factors - full))
@@ -146,10 +146,10 @@ class BackpercolationTest(TestCase):
         with tf.GradientTape() as tape:
             tape.watch(x)
             y = layers[1](layers[0](x, training=True), training=True)
-        found = tape.gradient(y, x).numpy()
-        self.assertAllEqual(np.unique(found), [0.0, 1.0])
+        gradients = tape.gradient(y, x).numpy()
+        self.assertAllEqual(np.unique(gradients), [0.0, 1.0])
         # Of 8000 draws 80 are expected, with a deviation of 9.
-        self.assertBetween(np.sum(found), 35, 125)
+        self.assertBetween(np.sum(gradients), 35, 125)
 
     def test_gradient_elsewhere_is_the_usual_one(self):
         x = tf.constant([[-1.0, 0.0, 2.0]])
@@ -170,9 +170,9 @@ class BackpercolationTest(TestCase):
             tape.watch(x)
             y = layer(x, training=True)
             loss = keras.losses.binary_crossentropy(tf.ones_like(x), y)
-        found = tape.gradient(loss, x).numpy()
+        gradients = tape.gradient(loss, x).numpy()
         # d loss / dy = -1 / y = -2, which passes with probability 1/4.
-        self.assertAllClose(np.unique(found), [-2.0, 0.0], rtol=1e-4)
+        self.assertAllClose(np.unique(gradients), [-2.0, 0.0], rtol=1e-4)
 
     def test_function_of_the_user_is_saved(self):
         model = keras.Sequential([keras.Input((3,)), Backpercolation(tenth)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all experimental layers keep: the contract of Keras, and training."""
+"""All experimental layers: the Keras contract, and training."""
 
 import os
 

@@ -19,7 +19,7 @@ RATE = 0.3
 
 
 def _outputs(x, kept):
-    """Outputs of the layer in training, with the units to keep given."""
+    """Outputs of the layer in training, with chosen units kept."""
     u = tf.constant(np.where(kept, RATE, 0.0))
     layer = DropIn(RATE, dtype="float64")
     with mock.patch.object(drop_in, "uniform", lambda *_: u):
@@ -133,9 +133,9 @@ class DropInTest(TestCase):
             return y, tape.gradient(y, x)
 
         x = np.full((200, 100), 0.25, "float32")
-        y, found = (np.asarray(each) for each in gradient(tf.constant(x)))
+        y, slope = (np.asarray(each) for each in gradient(tf.constant(x)))
         self.assertAllEqual(np.unique(y), [0.25, 1.0])
-        self.assertAllEqual(found, (y != 1.0).astype("float32"))
+        self.assertAllEqual(slope, (y != 1.0).astype("float32"))
         # 5 standard errors: 5 sqrt(0.21 / 20000) = 0.0162.
         self.assertBetween(np.mean(y == 1.0), RATE - 0.0162, RATE + 0.0162)
         self.assertGreater(len(np.unique(y, axis=0)), 190)

@@ -38,7 +38,7 @@ def _layer(firing, activation=None, size=SIZE):
 
 
 def _fire(layer, x, fires):
-    """Calls the layer in training with the units that fire given."""
+    """Calls the layer in training, with chosen units firing."""
     # Below every probability but zero, or above every one but one.
     u = tf.constant(np.where(fires, 1e-300, 1 - 2.0**-53))
     with mock.patch.object(spiking_dense, "uniform", lambda *_: u):
@@ -73,9 +73,9 @@ class SpikingDenseTest(TestCase):
     def test_output_without_spikes_is_the_nwgm_eq_132(self, firing, activation):
         layer = _layer(firing, activation)
         outputs, chances = _all_outputs(layer)
-        found = nwgm(outputs, chances, classes=activation == "softmax")
+        geometric = nwgm(outputs, chances, classes=activation == "softmax")
         plain = layer(X[None])[0]
-        self.assertAllClose(found, plain, rtol=0, atol=1e-12)
+        self.assertAllClose(geometric, plain, rtol=0, atol=1e-12)
         # Near to the mean, and not the same.
         error = np.abs(chances @ np.asarray(outputs) - plain).max()
         self.assertBetween(error, 1e-4, 0.05)
@@ -176,7 +176,7 @@ class SpikingDenseTest(TestCase):
         layer.set_weights([KERNEL, BIAS])
         x = np.stack([X, X[::-1]]).astype("float32")
         samples = 1000
-        found = kbd.predict_with_uncertainty(
+        predicted = kbd.predict_with_uncertainty(
             model,
             x,
             samples,
@@ -187,9 +187,9 @@ class SpikingDenseTest(TestCase):
         variance = SIZE**2 * (x * (1 - x)) @ KERNEL**2
         error = np.sqrt(variance / samples)
         mean = SIZE * x @ KERNEL + BIAS
-        self.assertTrue(np.all(np.abs(found.mean - mean) < 5 * error))
+        self.assertTrue(np.all(np.abs(predicted.mean - mean) < 5 * error))
         # The fourth moment is at most some 4 V^2: 5 sqrt(3 / 1000) = 0.27.
-        self.assertAllClose(found.variance, variance, rtol=0.27, atol=0)
+        self.assertAllClose(predicted.variance, variance, rtol=0.27, atol=0)
         self.assertAllClose(model.predict(x, verbose=0), mean, rtol=1e-5)
 
     def test_tools_without_a_rule_for_it_say_so(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of layers with a structured prior share."""
+"""Layers with a structured prior, for tests."""
 
 import keras
 import numpy as np
@@ -38,7 +38,7 @@ def fill(layer, seed=7):
     return layer
 
 
-def made(structure="ard", scale_prior=None, **kwargs):
+def filled_layer(structure="ard", scale_prior=None, **kwargs):
     layer = BayesianDense(
         OUT, 50, structure=structure, scale_prior=scale_prior, **kwargs
     )

@@ -285,7 +285,7 @@ def inputs_of(name):
 
 
 def numbers_of(model):
-    """Returns what a model computes that was just made or loaded."""
+    """Returns the numbers of a model that is new or just loaded."""
     x = inputs_of(model.name)
     numbers = {"inference": model(x)}
     with tf.GradientTape() as tape:

@@ -130,18 +130,18 @@ class ContractTest(TestCase):
             "name": "mine",
         }
         layer = ADDResidual(layers.Dense(4), **settings)
-        made = ADDResidual.from_config(layer.get_config())
-        self.assertEqual(made.get_config(), layer.get_config())
-        self.assertEqual(made.matrix_prior, settings["scale_prior"])
-        self.assertEqual(made.shortcut.name, "straight")
+        copy = ADDResidual.from_config(layer.get_config())
+        self.assertEqual(copy.get_config(), layer.get_config())
+        self.assertEqual(copy.matrix_prior, settings["scale_prior"])
+        self.assertEqual(copy.shortcut.name, "straight")
         for name in ("sigma0", "epsilon", "scales", "likelihood"):
-            self.assertEqual(getattr(made, name), settings[name])
+            self.assertEqual(getattr(copy, name), settings[name])
         noise = kbd.noise.LogNormal(0.3)
         layer = drawn(layers.Dense(4), noise=noise, noise_on="input", seed=4)
-        made = ADDResidual.from_config(layer.get_config())
-        self.assertEqual(made.get_config(), layer.get_config())
-        self.assertEqual(made.noise.noise, noise)
-        self.assertEqual((made.noise_on, made.seed), ("input", 4))
+        copy = ADDResidual.from_config(layer.get_config())
+        self.assertEqual(copy.get_config(), layer.get_config())
+        self.assertEqual(copy.noise.noise, noise)
+        self.assertEqual((copy.noise_on, copy.seed), ("input", 4))
 
     @parameterized.parameters("mixed_float16", "mixed_bfloat16", "float64")
     def test_dtypes(self, policy):
@@ -161,13 +161,13 @@ class ContractTest(TestCase):
 
     def test_penalty_in_mixed_precision(self):
         kernel = numbers(4, 4)
-        made = []
+        penalties = []
         for policy in ("float32", "mixed_float16"):
             layer = learned(layers.Dense(4, dtype=policy), dtype=policy)
             layer.build((None, 4))
             layer.block[0].kernel.assign(kernel)
-            made.append(float(layer.losses[0]))
-        self.assertEqual(*made)
+            penalties.append(float(layer.losses[0]))
+        self.assertEqual(*penalties)
 
 
 class OutputTest(TestCase):
@@ -274,11 +274,11 @@ class PenaltyTest(TestCase):
         self.assertAllClose(scale, regularizer.scales(kernel).matrix)
         with tf.GradientTape() as tape:
             (loss,) = layer.losses
-        found = tape.gradient(loss, kernel.value)
+        gradient = tape.gradient(loss, kernel.value)
         with tf.GradientTape() as tape:
             loss = regularizer(kernel)
         expected = tape.gradient(loss, kernel.value)
-        self.assertAllClose(found, expected, rtol=1e-5)
+        self.assertAllClose(gradient, expected, rtol=1e-5)
 
     def test_kernels_of_a_block_share_the_scale(self):
         block = [
@@ -515,14 +515,14 @@ class NoiseTest(TestCase):
 
     def test_seeds(self):
         x = numbers(50, 4)
-        made = [
+        draws = [
             drawn(
                 layers.Dense(4, kernel_initializer="ones"), rate=0.5, seed=seed
             )(x, training=True)
             for seed in (1, 1, 2)
         ]
-        self.assertAllEqual(made[0], made[1])
-        self.assertNotAllClose(made[0], made[2])
+        self.assertAllEqual(draws[0], draws[1])
+        self.assertNotAllClose(draws[0], draws[2])
 
     def test_rates_at_the_ends(self):
         x = numbers(20, 4)
@@ -663,12 +663,12 @@ class BadInputTest(TestCase):
         ({"likelihood": "mse"}, "likelihood"),
         ({"likelihood": 0}, "likelihood"),
     )
-    def test_arguments(self, given, name):
+    def test_arguments(self, arguments, name):
         settings = {
             "block": layers.Dense(4),
             "scale_prior": "half_cauchy",
             "num_train_examples": 10,
-            **given,
+            **arguments,
         }
         with self.assertRaisesRegex(
             BayesdropError,
@@ -687,13 +687,13 @@ class BadInputTest(TestCase):
         ({"rate": 0.5, "scales": "variable"}, "scales"),
         ({"rate": 0.5, "likelihood": GaussianLikelihood(1.0)}, "likelihood"),
     )
-    def test_arguments_of_noise(self, given, name):
+    def test_arguments_of_noise(self, arguments, name):
         with self.assertRaisesRegex(
             BayesdropError,
             f"Invalid value for argument `{name}`. Expected .*. "
             f"Received: {name}=",
         ):
-            ADDResidual(layers.Dense(4), mode="noise", **given)
+            ADDResidual(layers.Dense(4), mode="noise", **arguments)
 
     def test_noise_without_a_mean(self):
         with self.assertRaisesRegex(
@@ -707,7 +707,8 @@ class BadInputTest(TestCase):
             [layers.Dense(4, name="add")],
         ):
             with self.assertRaisesRegex(
-                BayesdropError, "cannot be told apart. Expected .* Received: "
+                BayesdropError,
+                "need names of their own. Expected .* Received: ",
             ):
                 learned(*block)
 

@@ -84,8 +84,8 @@ def test_moments_are_those_over_all_depths(masks):
     error = 4 * np.sqrt(variance / NUM_SAMPLES) + 1e-5
     np.testing.assert_array_less(np.abs(predicted.mean - mean), error)
     error = 4 * np.sqrt((fourth - variance**2) / NUM_SAMPLES) + 1e-5
-    found = predicted.samples.var(axis=0)
-    np.testing.assert_array_less(np.abs(found - variance), error)
+    sample_variance = predicted.samples.var(axis=0)
+    np.testing.assert_array_less(np.abs(sample_variance - variance), error)
     # The depths matter: without noise the model predicts something else.
     alone = model.predict(x, verbose=0)
     assert np.abs(alone - mean).max() > 0.1
@@ -102,7 +102,7 @@ def test_one_block_keeps_its_mean():
 @pytest.mark.parametrize("masks", ["shared", "independent"])
 def test_draws_are_those_of_the_counters(masks):
     model, x = _network(), _numbers(5, 3, seed=4)
-    found = _predict(model, x, 40, masks=masks).samples
+    samples = _predict(model, x, 40, masks=masks).samples
     rows = range(1 if masks == "shared" else 5)
     # [rows, samples, blocks], a word each.
     words = np.concatenate(
@@ -114,7 +114,7 @@ def test_draws_are_those_of_the_counters(masks):
             mask = keep[row, sample]
             expected = _of_depth(model, x[row : row + 1], mask)[0]
             np.testing.assert_allclose(
-                found[sample, row], expected, rtol=1e-4, atol=1e-5
+                samples[sample, row], expected, rtol=1e-4, atol=1e-5
             )
 
 
@@ -176,11 +176,11 @@ def test_taken_apart_or_not_the_samples_are_the_same(place, masks):
     model = keras.Sequential([keras.Input((3,)), *blocks])
     x = _numbers(4, 3)
     expected = _predict(own, x, 20, masks=masks)
-    found = _predict(model, x, 20, masks=masks)
+    predicted = _predict(model, x, 20, masks=masks)
     np.testing.assert_allclose(
-        found.samples, expected.samples, rtol=1e-5, atol=1e-5
+        predicted.samples, expected.samples, rtol=1e-5, atol=1e-5
     )
-    assert found.std.min() > 0.01
+    assert predicted.std.min() > 0.01
 
 
 def test_what_runs_once():
@@ -221,13 +221,13 @@ def test_convolutions_masks_and_nested_models(policy):
     x[1, 2:] = 0.0
     own = Own([inner, layers.Flatten()])
     own(x)
-    found = _predict(model, x, 16).samples
+    samples = _predict(model, x, 16).samples
     tolerance = 1e-5 if policy == "float32" else 5e-3
     np.testing.assert_allclose(
-        found, _predict(own, x, 16).samples, rtol=tolerance, atol=tolerance
+        samples, _predict(own, x, 16).samples, rtol=tolerance, atol=tolerance
     )
     # A masked step has no say, whatever is in it, with or without the block.
-    assert np.all(found.std(axis=0).max(axis=-1) > 0.01)
+    assert np.all(samples.std(axis=0).max(axis=-1) > 0.01)
     off = kbd.deterministic(model)(x)
     np.testing.assert_allclose(off, model(x), rtol=tolerance, atol=tolerance)
     keras.config.set_dtype_policy("float32")
@@ -253,11 +253,13 @@ def test_moments_without_samples():
     block = ADDResidual(layers.Dense(3), mode="noise", rate=0.4)
     model = keras.Sequential([keras.Input((3,)), block])
     x = _numbers(4, 3)
-    found = kbd.predict_with_uncertainty(model, x, method="moments", verbose=0)
+    predicted = kbd.predict_with_uncertainty(
+        model, x, method="moments", verbose=0
+    )
     added = np.asarray(block.block[0](x))
-    np.testing.assert_allclose(found.mean, x + added, rtol=1e-5)
+    np.testing.assert_allclose(predicted.mean, x + added, rtol=1e-5)
     expected = np.sqrt(0.4 / 0.6) * np.abs(added)
-    np.testing.assert_allclose(found.std, expected, rtol=1e-4)
+    np.testing.assert_allclose(predicted.std, expected, rtol=1e-4)
 
 
 # The scale as noise, or as the prior of weights: equations 5 to 8, for 12.
@@ -271,7 +273,7 @@ FAMILIES = {
     "log_normal": noise.LogNormal(0.6),
 }
 # Two samples of 8000, 2 statistics, 4 families, each at level 1e-4: of all
-# seeds one in 1250 would fail. CDFs that differ by 0.035 are found out:
+# seeds one in 1250 would fail. CDFs that differ by 0.035 are noticed:
 # sqrt(log(2 / 1e-4) / 2 * 2 / 8000).
 LEVEL = 1e-4
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What layers with a structured prior keep: the Keras contract, the loss."""
+"""Layers with a structured prior: the Keras contract, and the loss."""
 
 import os
 
@@ -143,19 +143,19 @@ class ContractTest(TestCase):
     )
     def test_dtypes(self, layer, policy):
         _, cls, kwargs, shape, _, _ = layer
-        made = cls(**kwargs, dtype=policy)
-        loaded = cls.from_config(made.get_config())
+        layer = cls(**kwargs, dtype=policy)
+        loaded = cls.from_config(layer.get_config())
         self.assertEqual(loaded.dtype_policy.name, policy)
         expected = policy.removeprefix("mixed_")
         for training in (False, True):
-            y = made(inputs(shape), training=training)
+            y = layer(inputs(shape), training=training)
             self.assertEqual(y.dtype.name, expected)
             self.assertTrue(np.all(np.isfinite(y)))
         wide = "float64" if policy == "float64" else "float32"
-        self.assertEqual(made.kl_divergence().dtype.name, wide)
-        if made.scales_in_variables:
-            made.update_scales()
-        for part in made.learned_scales():
+        self.assertEqual(layer.kl_divergence().dtype.name, wide)
+        if layer.scales_in_variables:
+            layer.update_scales()
+        for part in layer.learned_scales():
             if part is not None:
                 self.assertEqual(part.dtype.name, wide)
                 self.assertTrue(np.all(part > 0))

@@ -24,7 +24,7 @@ SETTINGS = (
 )
 
 
-def made(shape, filters=3, **kwargs):
+def filled_layer(shape, filters=3, **kwargs):
     layer = BayesianConv2D(filters, 2, 50, use_bias=False, **kwargs)
     layer.build((None, *shape))
     return bayesian.fill(layer)
@@ -34,7 +34,7 @@ class NoiseTest(TestCase):
     @parameterized.product(setting=SETTINGS, estimator=("flipout", "local"))
     def test_moments_of_training(self, setting, estimator):
         _, settings, shape = setting
-        layer = made(shape, estimator=estimator, **settings)
+        layer = filled_layer(shape, estimator=estimator, **settings)
         x = bayesian.inputs(shape)
         matrix = jacobian(layer, x)
         theta, sigma2 = bayesian.posterior(layer)
@@ -61,9 +61,9 @@ class NoiseTest(TestCase):
         x = bayesian.inputs((2, 5, 4, 2))
 
         def outputs(data_format, x):
-            layer = made((5, 4, 2), data_format="channels_last", seed=5)
+            layer = filled_layer((5, 4, 2), data_format="channels_last", seed=5)
             if data_format == "channels_first":
-                layer = made((2, 5, 4), data_format=data_format, seed=5)
+                layer = filled_layer((2, 5, 4), data_format=data_format, seed=5)
             run = tf.function(
                 lambda x: layer(x, training=True), jit_compile=True
             )
@@ -78,24 +78,26 @@ class NoiseTest(TestCase):
 
 class ScalesTest(TestCase):
     def test_a_row_is_an_input_channel(self):
-        layer = made((5, 4, 2), structure="ard_add", sigma0=0.5)
+        layer = filled_layer((5, 4, 2), structure="ard_add", sigma0=0.5)
         theta, sigma2 = bayesian.posterior(layer)
         moments = (theta**2 + sigma2) / 0.25  # [2, 2, channels, filters]
         by_channel = np.stack([moments[:, :, c].reshape(-1) for c in range(2)])
         best = structured_scales(
             "ard_add", by_channel, "inverse_gamma", "inverse_gamma"
         )
-        found = layer.learned_scales()
-        self.assertEqual(found.rows.shape, (2,))
-        self.assertAllClose(found.rows, best.rows, rtol=1e-6)
-        self.assertAllClose(found.matrix, best.matrix, rtol=1e-6)
-        std = 0.5 * found.rows[:, None] * found.matrix  # [channels, 1]
+        learned = layer.learned_scales()
+        self.assertEqual(learned.rows.shape, (2,))
+        self.assertAllClose(learned.rows, best.rows, rtol=1e-6)
+        self.assertAllClose(learned.matrix, best.matrix, rtol=1e-6)
+        std = 0.5 * learned.rows[:, None] * learned.matrix  # [channels, 1]
         ratio = sigma2 / std**2
         kl = 0.5 * np.sum(theta**2 / std**2 + ratio - 1 - np.log(ratio))
         self.assertAllClose(layer.kl_divergence(), kl, rtol=1e-5)
 
     def test_groups_have_channels_of_their_own(self):
-        layer = made((5, 4, 6), filters=4, groups=2, scale_prior="log_uniform")
+        layer = filled_layer(
+            (5, 4, 6), filters=4, groups=2, scale_prior="log_uniform"
+        )
         self.assertEqual(layer.kernel.shape, (2, 2, 3, 4))
         theta, sigma2 = bayesian.posterior(layer)
         moments = theta**2 + sigma2

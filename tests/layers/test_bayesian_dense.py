@@ -17,7 +17,7 @@ from tests.layers import bayesian
 from tests.layers.bayesian import IN
 from tests.layers.bayesian import OUT
 from tests.layers.bayesian import PRIORS
-from tests.layers.bayesian import made
+from tests.layers.bayesian import filled_layer
 
 ESTIMATORS = ("flipout", "local")
 CALLS = 4000
@@ -42,7 +42,7 @@ class NoiseTest(TestCase):
         estimator=ESTIMATORS, policy=("float32", "mixed_float16", "float64")
     )
     def test_outputs_have_the_moments_of_weight_draws(self, estimator, policy):
-        layer = made(estimator=estimator, dtype=policy)
+        layer = filled_layer(estimator=estimator, dtype=policy)
         x = np.array([[0.5, -1.0, 2.0, 0.0], [1.0, 0.7, 1.5, -1.0]])
         y = draws(layer, x).reshape(CALLS, -1)
         theta, variance = bayesian.posterior(layer)
@@ -102,7 +102,7 @@ class NoiseTest(TestCase):
 
     @parameterized.parameters(*ESTIMATORS)
     def test_positions(self, estimator):
-        layer = made(estimator=estimator)
+        layer = filled_layer(estimator=estimator)
         y = np.array(layer(np.ones((200, 2, IN)), training=True))
         # In flipout an example has one draw of the weights.
         same = np.all(np.isclose(y[:, 0], y[:, 1], rtol=1e-5))
@@ -113,7 +113,7 @@ class NoiseTest(TestCase):
     def test_gradients_are_those_of_the_draws(self, estimator):
         # With the same seed a draw is a smooth function of the parameters:
         # central differences in float64, error of the order of step^2.
-        layer = made(estimator=estimator, dtype="float64")
+        layer = filled_layer(estimator=estimator, dtype="float64")
         x = np.random.default_rng(1).normal(size=(5, IN))
 
         def loss():
@@ -147,7 +147,7 @@ def assert_slopes(test, layer, function, step=1e-5):
 
 
 def by_tfp(layer, scales):
-    """The KL at given scales, by TensorFlow Probability in float64."""
+    """The KL at fixed scales, by TensorFlow Probability in float64."""
     tfd = tfp.distributions
     theta, variance = bayesian.posterior(layer)
     kl = tfd.kl_divergence(
@@ -160,7 +160,7 @@ def by_tfp(layer, scales):
 class KLTest(TestCase):
     @parameterized.parameters(*PRIORS)
     def test_at_given_scales(self, structure, prior):
-        layer = made(structure, prior, sigma0=0.6, scales="variable")
+        layer = filled_layer(structure, prior, sigma0=0.6, scales="variable")
         scales = GroupScales(
             None if layer.row_scales is None else [0.3, 1.0, 2.0, 0.5],
             None if layer.matrix_scale is None else 0.8,
@@ -169,7 +169,7 @@ class KLTest(TestCase):
         ones = layer.learned_scales()
         for part in ones:
             self.assertTrue(part is None or np.all(part == 1.0))
-        plain = made(None, sigma0=0.6)
+        plain = filled_layer(None, sigma0=0.6)
         self.assertAllClose(
             layer.kl_divergence(), plain.kl_divergence(), rtol=1e-6
         )
@@ -184,7 +184,7 @@ class KLTest(TestCase):
         self.assertAllClose(float(loss), nats / 50, rtol=1e-5)
 
     def test_without_structure(self):
-        layer = made(None, sigma0=0.6)
+        layer = filled_layer(None, sigma0=0.6)
         none = GroupScales(None, None)
         self.assertEqual(layer.learned_scales(), none)
         kl = by_tfp(layer, none)
@@ -194,7 +194,7 @@ class KLTest(TestCase):
 
     @parameterized.parameters(*PRIORS)
     def test_scales_are_the_best(self, structure, prior):
-        layer = made(structure, prior, sigma0=0.6, dtype="float64")
+        layer = filled_layer(structure, prior, sigma0=0.6, dtype="float64")
         theta, variance = bayesian.posterior(layer)
         rows = IN if layer.row_prior is not None else 0
 
@@ -214,24 +214,24 @@ class KLTest(TestCase):
             return kl - bayesian.log_density(layer, scales)
 
         count = rows + (layer.matrix_prior is not None)
-        found = scipy.optimize.minimize(
+        optimum = scipy.optimize.minimize(
             nats, np.zeros(count), method="BFGS", options={"gtol": 1e-7}
         )
         # Flat at the optimum: the scales to the root of the precision.
         for mine, best in zip(
-            layer.learned_scales(), unpack(found.x), strict=True
+            layer.learned_scales(), unpack(optimum.x), strict=True
         ):
             self.assertEqual(mine is None, best is None)
             if mine is not None:
                 self.assertAllClose(mine, best, rtol=1e-5)
         (loss,) = layer.losses
         # The penalty of Keras is in float32.
-        self.assertAllClose(float(loss), found.fun / 50, rtol=1e-6)
+        self.assertAllClose(float(loss), optimum.fun / 50, rtol=1e-6)
 
     @parameterized.parameters(*PRIORS)
     def test_gradient_is_that_with_scales_held_fixed(self, structure, prior):
-        layer = made(structure, prior, sigma0=0.6, dtype="float64")
-        held = made(
+        layer = filled_layer(structure, prior, sigma0=0.6, dtype="float64")
+        held = filled_layer(
             structure, prior, sigma0=0.6, dtype="float64", scales="variable"
         )
         held.update_scales()
@@ -253,12 +253,12 @@ class KLTest(TestCase):
     def test_gradient_of_the_loss_is_the_total_one(self, structure, prior):
         # What moves with the scales cancels, since they are at the optimum
         # of what is differentiated: KL and log-density together.
-        layer = made(structure, prior, sigma0=0.6, dtype="float64")
+        layer = filled_layer(structure, prior, sigma0=0.6, dtype="float64")
         assert_slopes(self, layer, layer.penalty_nats)
 
     def test_no_scale_is_zero(self):
         for prior in ("half_cauchy", "log_uniform"):
-            layer = made("ard", prior)
+            layer = filled_layer("ard", prior)
             layer.kernel.assign(np.zeros((IN, OUT)))
             layer.log_noise.assign(np.full((IN, OUT), -150.0))
             with tf.GradientTape() as tape:
@@ -274,8 +274,8 @@ class KLTest(TestCase):
 class ScalesTest(TestCase):
     def test_update_assigns_the_best(self):
         for structure, prior in PRIORS:
-            held = made(structure, prior, scales="variable")
-            inline = made(structure, prior)
+            held = filled_layer(structure, prior, scales="variable")
+            inline = filled_layer(structure, prior)
             self.assertTrue(held.scales_in_variables)
             self.assertFalse(inline.scales_in_variables)
             held.update_scales()
@@ -297,7 +297,7 @@ class ScalesTest(TestCase):
         self.assertEqual((layer.row_prior.a, layer.row_prior.b), (3.0, 3.0))
 
     def test_pruning_keeps_the_weights_below_the_threshold(self):
-        layer = made()
+        layer = filled_layer()
         model = keras.Sequential([keras.Input((IN,)), layer])
         noise = np.full((IN, OUT), -20.0)
         noise[1, 2] = noise[2, 0] = 9.0

@@ -56,8 +56,8 @@ def lower_bound(layer, y):
     return -0.5 * BETA * squares - layer.penalty_nats()
 
 
-def made(structure, prior, scales):
-    return bayesian.made(
+def em_layer(structure, prior, scales):
+    return bayesian.filled_layer(
         structure,
         prior,
         scales=scales,
@@ -83,7 +83,7 @@ def run_em(layer, y, rounds):
 class EMTest(TestCase):
     @parameterized.parameters(*PRIORS)
     def test_the_bound_rises_in_every_step(self, structure, prior):
-        layer = made(structure, prior, "variable")
+        layer = em_layer(structure, prior, "variable")
         # The last input is of no use: its scale has a long way to go.
         rises = np.diff(run_em(layer, targets(2.0, 1.0, 0.5, 0.0), 15))
         # The joint scales are solved to 3e-9, where the bound is flat.
@@ -94,7 +94,8 @@ class EMTest(TestCase):
     def test_it_comes_to_rest_where_in_line_scales_do(self, structure, prior):
         y = targets(2.0, 1.0, 1.0, 1.0)
         layer, inline = (
-            made(structure, prior, scales) for scales in ("variable", "inline")
+            em_layer(structure, prior, scales)
+            for scales in ("variable", "inline")
         )
         bounds = run_em(layer, y, 40)
         inline.kernel.assign(layer.kernel)

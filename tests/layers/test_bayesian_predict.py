@@ -36,7 +36,7 @@ def network():
 class PredictTest(TestCase):
     @parameterized.parameters(*MASKS)
     def test_moments_against_theory(self, masks):
-        layer = bayesian.made()
+        layer = bayesian.filled_layer()
         model = keras.Sequential([keras.Input((IN,)), layer])
         x = np.array([[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 0.2, -2.0]], "float32")
         draws = samples(model, x, 4000, masks=masks)
@@ -47,7 +47,7 @@ class PredictTest(TestCase):
             assert_moments(self, draws[:, row], mean, cov)
 
     def test_a_sample_is_one_linear_function(self):
-        layer = bayesian.made(use_bias=False)
+        layer = bayesian.filled_layer(use_bias=False)
         model = keras.Sequential([keras.Input((IN,)), layer])
         one, other = bayesian.inputs((2, 3, IN))
         x = np.concatenate([one, other, one + 2 * other])
@@ -80,7 +80,7 @@ class PredictTest(TestCase):
         self.assertEqual(table.count("Gaussian weights, "), 4)
 
     def test_training_goes_on_between_predictions(self):
-        model = keras.Sequential([keras.Input((IN,)), bayesian.made()])
+        model = keras.Sequential([keras.Input((IN,)), bayesian.filled_layer()])
         x = np.ones((1, IN), "float32")
         before = samples(model, x, 50).std(0)
         noise = model.layers[0].log_noise

@@ -574,11 +574,11 @@ folder = sys.argv[1]
 model = keras.models.load_model(os.path.join(folder, "model.keras"))
 last = model.get_layer("last")
 print(last.rate, float(last.kl_weight.numpy()), float(sum(model.losses)))
-made = kbd.predict_with_uncertainty(
+predicted = kbd.predict_with_uncertainty(
     model, np.load(os.path.join(folder, "x.npy")), 9, seed=3,
     return_samples=True, verbose=0,
 )
-np.save(os.path.join(folder, "samples.npy"), made.samples)
+np.save(os.path.join(folder, "samples.npy"), predicted.samples)
 """
         rate, weight, losses = self.run_in_new_process(program, folder).split()
         self.assertEqual(float(rate), model.get_layer("last").rate)
@@ -769,14 +769,14 @@ class BadInputTest(TestCase):
         ({"likelihood": 1.0}, "likelihood"),
         ({"likelihood": None}, "likelihood"),
     )
-    def test_arguments(self, given, name):
+    def test_arguments(self, arguments, name):
         with self.assertRaisesRegex(
             BayesdropError,
             f"Invalid value for argument `{name}`. Expected .*. "
             f"Received: {name}=",
         ):
             ConcreteDropout(
-                layers.Dense(3), **{"num_train_examples": 10, **given}
+                layers.Dense(3), **{"num_train_examples": 10, **arguments}
             )
 
     @parameterized.parameters(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every layer of the family keeps: the Keras contract, and dropping."""
+"""All layers that always drop: the Keras contract, and dropping."""
 
 import os
 
@@ -155,11 +155,11 @@ class ContractTest(TestCase):
     )
     def test_dtypes(self, layer, policy):
         _, cls, kwargs, shape, _ = layer
-        made = cls(0.5, dtype=policy, **kwargs)
-        loaded = cls.from_config(made.get_config())
+        layer = cls(0.5, dtype=policy, **kwargs)
+        loaded = cls.from_config(layer.get_config())
         self.assertEqual(loaded.dtype_policy.name, policy)
         expected = policy.removeprefix("mixed_")
-        for each in (made, loaded, cls(0, dtype=policy, **kwargs)):
+        for each in (layer, loaded, cls(0, dtype=policy, **kwargs)):
             y = each(np.ones(shape, "float32"))
             self.assertEqual(y.dtype.name, expected)
 

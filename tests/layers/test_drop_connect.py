@@ -95,13 +95,13 @@ class DropConnectTest(TestCase):
         plain = keras.Sequential([keras.Input(shape), keras_class(**settings)])
         plain.set_weights(model.get_weights())
         x = _inputs(6, *shape)
-        for found in (
+        for samples in (
             model(x),
             model(x, training=False),
             model.predict(x, verbose=0),
             kbd.deterministic(model)(x),
         ):
-            self.assertAllClose(found, plain(x), rtol=1e-6, atol=1e-6)
+            self.assertAllClose(samples, plain(x), rtol=1e-6, atol=1e-6)
         self.assertAllClose(model.losses, plain.losses)
 
     @parameterized.named_parameters(*FAMILIES)
@@ -111,7 +111,7 @@ class DropConnectTest(TestCase):
         x = _inputs(4, 5)
         kernel = np.asarray(layer.kernel, np.float64)
         for masks, rows in (("shared", 1), ("independent", 4)):
-            found = _samples(model, x, 18, masks=masks)
+            samples = _samples(model, x, 18, masks=masks)
             if masks == "independent" and isinstance(family, noises.Gaussian):
                 continue  # It draws the outputs, see below.
             words = philox_words(SEED, 0, range(18), range(rows), 15)
@@ -123,7 +123,7 @@ class DropConnectTest(TestCase):
             expected = np.tanh(outputs + np.asarray(layer.bias))
             # Sums of five products in float32; the largest factors are of
             # the half-Cauchy, a few hundred.
-            self.assertAllClose(found, expected, rtol=1e-5, atol=1e-4)
+            self.assertAllClose(samples, expected, rtol=1e-5, atol=1e-4)
 
     def test_conv_draws_are_those_of_the_contract(self):
         layer = DropConnectConv2D(3, 2, 0.4, strides=2, activation="relu")
@@ -131,7 +131,7 @@ class DropConnectTest(TestCase):
         model = _model(layer, shape)
         x = _inputs(3, *shape)
         for masks, rows in (("shared", 1), ("independent", 3)):
-            found = _samples(model, x, 7, masks=masks)
+            samples = _samples(model, x, 7, masks=masks)
             words = philox_words(SEED, 0, range(7), range(rows), 24)
             keep = (words >= int(0.4 * 2**32)) / 0.6
             keep = np.broadcast_to(keep, (3, 7, 24)).reshape(3, 7, 2, 2, 2, 3)
@@ -140,7 +140,7 @@ class DropConnectTest(TestCase):
             windows = x.reshape(3, 2, 2, 2, 2, 2).transpose(0, 1, 3, 2, 4, 5)
             outputs = np.einsum("rijabc,rsabcf->srijf", windows, kernel)
             expected = np.maximum(outputs + np.asarray(layer.bias), 0)
-            self.assertAllClose(found, expected, rtol=1e-5, atol=1e-5)
+            self.assertAllClose(samples, expected, rtol=1e-5, atol=1e-5)
 
     def test_bias_of_a_convolution_with_channels_first(self):
         # TensorFlow has no such convolution on a CPU to compare with.
@@ -154,13 +154,13 @@ class DropConnectTest(TestCase):
         layer = DropConnectDense(3, 0.2, noise="gaussian")
         model = _model(layer, (5,))
         x = _inputs(4, 5)
-        found = _samples(model, x, 18, masks="independent")
+        samples = _samples(model, x, 18, masks="independent")
         kernel = np.asarray(layer.kernel, np.float64)
         u = uniforms(philox_words(SEED, 0, range(18), range(4), 3))
         normal = np.swapaxes(scipy.special.ndtri(u), 0, 1)
         deviation = 0.5 * np.sqrt(x.astype(np.float64) ** 2 @ kernel**2)
         expected = x @ kernel + np.asarray(layer.bias) + deviation * normal
-        self.assertAllClose(found, expected, rtol=1e-5, atol=1e-5)
+        self.assertAllClose(samples, expected, rtol=1e-5, atol=1e-5)
         # With time steps a row has one draw of the weights for all of them.
         steps = _model(DropConnectDense(3, 0.2, noise="gaussian"), (6, 5))
         x = np.repeat(_inputs(2, 1, 5), 6, axis=1)

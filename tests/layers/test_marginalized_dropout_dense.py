@@ -93,9 +93,9 @@ class MarginalizedDropoutDenseTest(TestCase):
     def test_squared_error_is_exact_eq_148(self):
         x, targets, kernel, bias = _problem(1.0)
         layer, loss = _layer(*MSE, kernel, bias), _loss(*MSE)
-        found, gradients = _gradient(layer, loss, x, targets)
+        penalised, gradients = _gradient(layer, loss, x, targets)
         expected, exact = _over_masks(layer, loss, x, targets)
-        self.assertAllClose(found, expected, rtol=1e-12, atol=0)
+        self.assertAllClose(penalised, expected, rtol=1e-12, atol=0)
         for each, right in zip(gradients, exact, strict=True):
             self.assertAllClose(each, right, rtol=0, atol=1e-12)
         plain = loss(targets, layer(x))
@@ -111,7 +111,7 @@ class MarginalizedDropoutDenseTest(TestCase):
             with tf.GradientTape() as tape:
                 layer(x, training=True)
                 (penalty,) = layer.losses
-            found = tape.gradient(penalty, layer.dense.kernel.value)
+            gradient = tape.gradient(penalty, layer.dense.kernel.value)
             expected = expected_gradient(
                 x,
                 targets,
@@ -123,7 +123,7 @@ class MarginalizedDropoutDenseTest(TestCase):
             ).penalty[0, 1]
             # Keras averages over the 3 outputs, and has no half in "mse".
             units = {"mse": 2 / 3, "binary_crossentropy": 1 / 3}.get(loss, 1.0)
-            self.assertAllClose(found, units * expected, rtol=1e-12, atol=0)
+            self.assertAllClose(gradient, units * expected, rtol=1e-12, atol=0)
 
     @parameterized.named_parameters(*KINDS[1:])
     def test_logistic_units_are_right_to_first_order_eq_165(
@@ -134,13 +134,13 @@ class MarginalizedDropoutDenseTest(TestCase):
             x, targets, kernel, bias = _problem(size)
             layer = _layer(loss, activation, kernel, bias)
             compiled = _loss(loss, activation)
-            _, (found, _) = _gradient(layer, compiled, x, targets)
+            _, (gradient, _) = _gradient(layer, compiled, x, targets)
             _, (exact, _) = _over_masks(layer, compiled, x, targets)
             still = _layer(loss, activation, kernel, bias, rate=0.0)
             with tf.GradientTape() as tape:
                 total = compiled(targets, still(x, training=True))
             plain = tape.gradient(total, still.dense.kernel.value)
-            errors.append(np.abs(found - exact).max())
+            errors.append(np.abs(gradient - exact).max())
             without.append(np.abs(plain - exact).max())
         # Half the kernel, a fourth of the error; half of it without penalty.
         self.assertBetween(errors[0] / errors[1], 3.6, 4.4)
@@ -158,9 +158,9 @@ class MarginalizedDropoutDenseTest(TestCase):
                 loss, activation, kernel, bias, rate=0.5, hold_curvature=False
             )
             compiled = _loss(loss, activation)
-            found, _ = _gradient(layer, compiled, x, targets)
+            penalised, _ = _gradient(layer, compiled, x, targets)
             exact, _ = _over_masks(layer, compiled, x, targets, rate=0.5)
-            errors.append(abs(float(found - exact)))
+            errors.append(abs(float(penalised - exact)))
         # The third moment is zero at this rate: of fourth order, 1/16.
         self.assertBetween(errors[0] / errors[1], 14, 18)
 
@@ -209,9 +209,9 @@ class MarginalizedDropoutDenseTest(TestCase):
             layer(x, training=training)
             self.assertEqual(layer.losses, [])
         layer(x, training=True)
-        (found,) = layer.losses
+        (penalty,) = layer.losses
         kernel = layer.dense.kernel.numpy()
-        self.assertAllClose(found, np.mean(x**2 @ kernel**2) / 3, rtol=1e-5)
+        self.assertAllClose(penalty, np.mean(x**2 @ kernel**2) / 3, rtol=1e-5)
         still = MarginalizedDropoutDense(3, 0.0)
         still(x, training=True)
         self.assertEqual(still.losses, [])
@@ -261,10 +261,10 @@ class MarginalizedDropoutDenseTest(TestCase):
         self.assertAllClose(model.predict(x, verbose=0), layer.dense(x))
         kernel = layer.dense.kernel.numpy()
         variance = 0.3 / 0.7 * x**2 @ kernel**2
-        found = kbd.predict_with_uncertainty(
+        predicted = kbd.predict_with_uncertainty(
             model, x, method="moments", verbose=0
         )
-        self.assertAllClose(found.variance, variance, rtol=1e-5)
+        self.assertAllClose(predicted.variance, variance, rtol=1e-5)
         samples = kbd.predict_with_uncertainty(
             model, x, 4000, seed=0, verbose=0
         )
@@ -283,8 +283,10 @@ class MarginalizedDropoutDenseTest(TestCase):
 
         model, x = Own(), np.ones((3, 5), "float32")
         model(x)
-        found = kbd.predict_with_uncertainty(model, x, 20, seed=0, verbose=0)
-        self.assertTrue(np.all(found.std > 0))
+        predicted = kbd.predict_with_uncertainty(
+            model, x, 20, seed=0, verbose=0
+        )
+        self.assertTrue(np.all(predicted.std > 0))
 
     def test_plain_form(self):
         x = np.ones((3, 5), "float32")

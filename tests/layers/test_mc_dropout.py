@@ -200,7 +200,7 @@ class FamiliesTest(TestCase):
         x = np.linspace(0.5, 2.0, 15).reshape(3, 5).astype("float32")
         model = keras.Sequential([keras.Input((5,)), MCDropout(noise=name)])
         for masks, rows in (("shared", range(1)), ("independent", range(3))):
-            found = kbd.predict_with_uncertainty(
+            samples = kbd.predict_with_uncertainty(
                 model,
                 x,
                 40,
@@ -213,7 +213,7 @@ class FamiliesTest(TestCase):
             factor = np.swapaxes(reference.ppf(u), 0, 1) / scale
             # Noise in float64, then three roundings to float32. The tables
             # of Beta and inverse Nakagami are as good for u as these.
-            np.testing.assert_allclose(found, x * factor, rtol=1e-6)
+            np.testing.assert_allclose(samples, x * factor, rtol=1e-6)
         self.assertAllEqual(kbd.deterministic(model)(x), x)
 
     @parameterized.parameters(*NAMED)
@@ -224,7 +224,7 @@ class FamiliesTest(TestCase):
         for draw in (layer(x, training=False), compiled(x)):
             noise = np.asarray(draw, np.float64).ravel() / 2.0 * scale
             # 12 tests at level 1e-4: of all seeds one in 800 would fail. A
-            # CDF that is off by 0.016 is found out by 20,000 draws.
+            # CDF that is off by 0.016 is noticed by 20,000 draws.
             test = _stats.kstest(noise, reference.cdf)
             self.assertGreater(test.pvalue, 1e-4)
 
@@ -267,7 +267,7 @@ class FamiliesTest(TestCase):
         self.assertNotAllClose(model.layers[-1].bias.numpy(), [0.0])
 
     def test_first_and_last_uniform_number(self):
-        """What the generator may return, 0 among it, makes finite noise."""
+        """All that the generator may return, also 0, makes finite noise."""
         ends = {
             "float32": np.float32([0.0, 1 - 2.0**-23]),
             "float64": np.float64([0.0, 1 - 2.0**-52]),

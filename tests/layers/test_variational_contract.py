@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all variational layers keep: the Keras contract, the loss, arguments."""
+"""All variational layers: the Keras contract."""
 
 import os
 
@@ -232,17 +232,17 @@ class ContractTest(TestCase):
     )
     def test_dtypes(self, layer, policy):
         _, cls, kwargs, shape, _ = layer
-        made = cls(**kwargs, dtype=policy)
-        loaded = cls.from_config(made.get_config())
+        layer = cls(**kwargs, dtype=policy)
+        loaded = cls.from_config(layer.get_config())
         self.assertEqual(loaded.dtype_policy.name, policy)
         expected = policy.removeprefix("mixed_")
         for training in (False, True):
-            y = made(inputs(shape), training=training)
+            y = layer(inputs(shape), training=training)
             self.assertEqual(y.dtype.name, expected)
             self.assertTrue(np.all(np.isfinite(y)))
         wide = "float64" if policy == "float64" else "float32"
-        self.assertEqual(made.log_alpha().dtype.name, wide)
-        self.assertEqual(made.kl_divergence().dtype.name, wide)
+        self.assertEqual(layer.log_alpha().dtype.name, wide)
+        self.assertEqual(layer.kl_divergence().dtype.name, wide)
 
     def test_a_saved_model_in_a_new_process(self):
         model = keras.Sequential(

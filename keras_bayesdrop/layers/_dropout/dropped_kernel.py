@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a mask on the inputs of a layer means for its kernel.
+"""Rows of a kernel that a mask on the inputs of a layer drops.
 
-A dropped input unit is a row of the kernel set to zero: all weights that this
-unit is multiplied by. Which those are depends on the layer:
+Dropping an input unit sets a row of the kernel to zero: all weights that
+multiply this unit. The row depends on the layer:
 
     Dense           a feature, and its row of the kernel
     EinsumDense     an index of the axes that input and kernel share
@@ -33,7 +33,7 @@ _ACCEPTED = (*_DENSE, *_CONV)
 
 
 def check_inner_layer(layer: Any) -> Any:
-    """Returns `layer` if it is known which weights a mask drops."""
+    """Returns `layer` if its kind is one of the table above."""
     if not isinstance(layer, _ACCEPTED):
         names = ", ".join(each.__name__ for each in _ACCEPTED)
         raise BayesdropError(

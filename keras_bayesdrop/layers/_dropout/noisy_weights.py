@@ -31,7 +31,7 @@ class DroppedWeights(WeightNoise):
 
     @property
     def active(self) -> bool:
-        """Whether the noise of the layer varies."""
+        """True if the noise of the layer varies."""
         layer: Any = self.layer
         return bool(layer.noise_family.active)
 
@@ -65,7 +65,7 @@ class NoisyWeightsLayer(WeightNoiseSource):
 
     @property
     def weight_units(self) -> int:
-        """How many weights have noise: all of the kernel."""
+        """The number of weights with noise: all of the kernel."""
         return math.prod(self.kernel.shape)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
@@ -116,7 +116,7 @@ class NoisyWeightsLayer(WeightNoiseSource):
         }
 
     def _outputs_are_normal(self, x: Any) -> bool:
-        """Whether the outputs of an example are independent and Gaussian."""
+        """Returns True if outputs are independent and Gaussian."""
         noise = self.noise_family
         normal = isinstance(noise, Gaussian) and noise.active
         return normal and self.operation.independent_outputs(x)

@@ -54,7 +54,7 @@ class BlockPrior:
 
     @property
     def in_variables(self) -> bool:
-        """Whether a variable holds the scale."""
+        """True if a variable holds the scale."""
         return self.scales == "variable"
 
     def build(self, layer: Any) -> None:
@@ -86,8 +86,8 @@ class BlockPrior:
         for index, kernel in enumerate(kernels):
             before = kernel.regularizer
             if isinstance(before, _KernelPenalty):
-                # Of a layer that was made with the same block: the weights
-                # are there once, and so is their prior.
+                # Another layer has the same block: its weights count once, and
+                # so does their prior.
                 before = before.before
             kernel.regularizer = _KernelPenalty(
                 self, layer.kl_penalty, layer.block, index == 0, before
@@ -146,7 +146,7 @@ class BlockPrior:
 
 
 class _KernelPenalty(keras.regularizers.Regularizer):
-    """What the prior of a block adds to the loss by one of its kernels.
+    """The penalty of a block's prior for one of its kernels.
 
     Each kernel has its own term, so that freezing one leaves the others alone.
 
@@ -155,7 +155,7 @@ class _KernelPenalty(keras.regularizers.Regularizer):
         penalty: Weighs nats for the loss.
         block: The layers.
         first: Whether the prior of the scale is counted here.
-        before: What the kernel has been regularized by, or `None`.
+        before: Regularizer that the kernel had before, or `None`.
     """
 
     def __init__(

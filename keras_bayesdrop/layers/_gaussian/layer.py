@@ -160,7 +160,7 @@ class GaussianLayer(SparseSource, WeightNoiseSource):
 
     @property
     def weight_units(self) -> int:
-        """How many words a draw of the weights takes."""
+        """The number of words that a draw of the weights takes."""
         return self.gaussian_weights.num_draws
 
     def call_expected(self, x: Any) -> Any:
@@ -246,7 +246,7 @@ class StructuredLayer(GaussianLayer, ScaleSource):
 
     @property
     def scales_in_variables(self) -> bool:
-        """Whether the layer holds its scales in variables."""
+        """True if the layer holds its scales in variables."""
         return self.kernel_prior.in_variables
 
     def learned_scales(self) -> GroupScales:

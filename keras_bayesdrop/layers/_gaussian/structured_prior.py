@@ -66,7 +66,7 @@ class StructuredPrior:
 
     @property
     def in_variables(self) -> bool:
-        """Whether variables hold the scales."""
+        """True if variables hold the scales."""
         return self.scales == "variable"
 
     def build(self, layer: Any) -> None:

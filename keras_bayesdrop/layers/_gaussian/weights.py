@@ -49,12 +49,12 @@ class GaussianWeights:
 
     @property
     def correlated(self) -> bool:
-        """Whether all weights of an input unit have one factor."""
+        """True if all weights of an input unit have one factor."""
         return self.parametrization == "correlated"
 
     @property
     def num_draws(self) -> int:
-        """How many normal numbers a draw of the weights takes."""
+        """The number of normal numbers in a draw of the weights."""
         shape = self.kernel.shape
         return int(shape[-2] if self.correlated else math.prod(shape))
 
