@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Acquisition: the choice of rows to label."""
+
 import dataclasses
 import pickle
 

@@ -70,7 +70,7 @@ def test_near_the_best_batch():
 
 
 def test_a_row_is_not_taken_twice_over():
-    """Of copies of the most informative row BALD takes all."""
+    """BALD takes all copies of the most informative row."""
     p = cases.classes(samples=40, rows=6, number=2, seed=1, spread=4.0)
     pool = cases.predictive("classification", np.repeat(p, 3, axis=1))
     bald = acquire(pool, 3, "bald").rows // 3

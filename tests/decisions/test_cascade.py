@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Cascades of a fast and a slow model."""
+
 import pickle
 
 import keras
@@ -22,7 +24,7 @@ def x():
 
 
 def recording(answer):
-    """A callable, and the list of what it is asked."""
+    """Returns a callable, and the list of its inputs."""
     asked = []
 
     def model(x):

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Deferral of unsure rows."""
+
 import math
 import pickle
 

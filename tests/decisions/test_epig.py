@@ -71,7 +71,7 @@ def test_regression_against_determinants(block, monkeypatch):
 
 
 def test_only_what_matters_for_the_targets():
-    """BALD takes the row of most information, EPIG the one of use."""
+    """BALD takes the most informative row, EPIG the most useful one."""
     rng = np.random.default_rng(0)
     apart = rng.uniform(size=(200, 1)) < 0.5
     here = np.where(rng.uniform(size=(200, 1)) < 0.5, 0.8, 0.2)

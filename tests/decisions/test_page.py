@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page on decisions: its code runs, and does what it says."""
+"""The code on the page on decisions runs, and its claims hold."""
 
 import re
 

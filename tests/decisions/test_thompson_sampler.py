@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Thompson sampling."""
+
 import pickle
 
 import keras

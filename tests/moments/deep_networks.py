@@ -10,7 +10,7 @@ from tests.moments.passes import moments_of
 
 layers = keras.layers
 
-FEATURES = 70  # more than are told apart case by case
+FEATURES = 70  # too many to run case by case
 
 
 def mean_and_variance(model, x, full=False, chosen=None):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The truth about small networks: a sum over all masks."""
+"""Exact moments of small networks, by a sum over all masks."""
 
 import itertools
 
@@ -29,7 +29,7 @@ class Masked(layers.Dropout):
 
 
 def enumerate_masks(model, x):
-    """Mean and covariance over all masks, which are the rows of one call.
+    """Returns mean and covariance over all masks, the rows of one call.
 
     The masks are set through layers that multiply by a constant.
     """

@@ -5,10 +5,10 @@ import numpy as np
 
 
 def moments_of_normal(function, mean, stddev, points=20_001):
-    """Mean, variance and mean derivative, by the trapezoid rule.
+    """Returns mean, variance and mean derivative, by the trapezoid rule.
 
     Args:
-        function: Of every entry alone.
+        function: An elementwise function.
         mean: Array of means, or one.
         stddev: Array like `mean`, positive.
         points: Number of points, out to ten standard deviations.

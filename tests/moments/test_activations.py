@@ -16,8 +16,8 @@ from tests.moments.integration import moments_of_normal
 MEANS = np.array([-8.0, -2.0, -0.5, 0.0, 0.3, 1.0, 4.0, 8.0])
 STDDEVS = np.array([0.01, 0.1, 0.5, 1.0, 2.0, 6.0])
 
-# Largest error of mean and standard deviation, both over the spread of the
-# input, that was measured on the grid above: for 16 nodes, and places of steps.
+# Largest measured error of mean and standard deviation on the grid above, with
+# 16 nodes, divided by the spread of the input.
 QUADRATURE = {
     "sigmoid": 4e-4,
     "tanh": 8e-4,
@@ -44,13 +44,13 @@ def _compare(activation, function, tolerance):
     for place in np.ndindex(mean.shape):
         m, s = mean[place], stddev[place]
         want_first, want_second, want_gain = moments_of_normal(function, m, s)
-        # In units of the input's spread; float32 adds to it by its mean.
+        # In units of the input's spread; float32 rounds relative to the mean.
         rounding = 4e-7 * (1 + abs(m) / s)
         allowed = tolerance + rounding
         assert abs(first[place] - want_first) <= allowed * s, (m, s)
         spread = abs(np.sqrt(second[place]) - np.sqrt(want_second))
         assert spread <= (tolerance + 2 * np.sqrt(rounding)) * s, (m, s)
-        # Small steps of float32 have few digits left.
+        # Differences of float32 have few digits.
         assert abs(gain[place] - want_gain) <= tolerance + 2e-3, (m, s)
 
 
@@ -78,7 +78,7 @@ def test_quadrature(name):
 @pytest.mark.parametrize("name", ["sigmoid", "tanh"])
 @pytest.mark.parametrize("stddev", [1.3, 1.4, 2.7, 2.8, 5.0, 30.0, 1e3])
 def test_steps_of_wide_variables(name, stddev):
-    """Where nodes of the normal distribution lie to both sides of the step."""
+    """Here the nodes of a normal quadrature lie on both sides of the step."""
     function = {"sigmoid": scipy.special.expit, "tanh": np.tanh}[name]
     means = np.array([-20.0, -5.0, -1.0, 0.0, 0.2, 3.0, 12.0, 2 * stddev])
     first, second, gain = (
@@ -88,7 +88,7 @@ def test_steps_of_wide_variables(name, stddev):
             tf.constant(np.full(means.shape, stddev**2), tf.float32),
         )
     )
-    # Of a function that rises from 0 to 1, or from -1 to 1.
+    # The function rises from 0 to 1, or from -1 to 1.
     height = 2.0 if name == "tanh" else 1.0
     for place, mean in enumerate(means):
         want_first, want_second, want_gain = moments_of_normal(
@@ -111,7 +111,7 @@ def test_wide_variables_do_not_change_their_neighbours():
 
 @pytest.mark.parametrize("mean", [-1e4, -40.0, 40.0, 1e4])
 def test_relu_far_out_keeps_its_digits(mean):
-    """Where squares would cancel: mean and variance are those of x, or 0."""
+    """Here squares would cancel: mean and variance are those of x, or 0."""
     first, second, gain = activations.relu(
         tf.constant([mean]), tf.constant([1e-4])
     )
@@ -136,7 +136,7 @@ def test_without_spread_everything_is_certain():
 
 @pytest.mark.parametrize("correlation", [-0.99, -0.5, 0.0, 0.3, 0.8, 0.99])
 def test_relu_covariance_is_exact(correlation):
-    """Against integration over both variables."""
+    """Compares with an integral over both variables."""
     rng = np.random.default_rng(1)
     mean = rng.normal(size=(6, 2))
     stddev = np.exp(rng.normal(size=(6, 2)))
@@ -155,7 +155,7 @@ def test_relu_covariance_is_exact(correlation):
         y2 = np.maximum(mean[row, 1] + stddev[row, 1] * mixed, 0)
         m1, m2 = (y1 * density).sum(), (y2 * density).sum()
         truth = ((y1 - m1) * (y2 - m2) * density).sum()
-        # Six nodes; the grid of the truth itself is good to 1e-5.
+        # With six nodes; the reference has an error of 1e-5.
         error = abs(float(covariances[row, 0, 1]) - truth)
         assert error <= 2e-3 * stddev[row].prod(), (row, error)
 
@@ -174,5 +174,5 @@ def test_the_mean_derivative_is_that_of_the_mean():
         _, _, gain = normal.expectation(
             function, tf.constant(mean), tf.ones(13, tf.float64)
         )
-        # Both are quadratures of the same order: 1e-4 apart at most.
+        # Two quadratures of the same order differ by at most 1e-4.
         np.testing.assert_allclose(gain, (up - down) / (2 * step), atol=1e-3)

@@ -48,14 +48,14 @@ def _wide(inputs, hidden, rate, noise=layers.Dropout):
         (11, 50, 0.05, 1, 3),
         (13, 50, 0.95, 1, 3),
         (63, 10, 0.01, 1, 3),
-        # Order 2 would cost too much, order 1 does not.
+        # Order 2 costs too much, order 1 does not.
         (10, 400, 0.05, 1, 3),
     ],
 )
 def test_how_far_cases_go(inputs, hidden, rate, order, nodes):
     (segment,) = _segments(_wide(inputs, hidden, rate)).values()
     assert (segment.order, len(segment.nodes)) == (order, nodes)
-    # With covariances they end at the next noise.
+    # With covariances a segment ends at the next noise.
     (segment,) = _segments(_wide(inputs, hidden, rate), full=True).values()
     assert len(segment.nodes) == 1
 
@@ -65,7 +65,7 @@ def test_how_far_cases_go(inputs, hidden, rate, order, nodes):
     [
         _wide(64, 10, 0.01),
         _wide(784, 1200, 0.2),
-        # Nearly always more than one of two kinds: the sum is near to normal.
+        # Several units are nearly always dropped: the sum is close to normal.
         _wide(13, 50, 0.5),
         _wide(13, 50_000, 0.05),
         _wide(6, 50, 0.1, layers.GaussianDropout),
@@ -79,7 +79,7 @@ def test_where_there_are_none(model, full):
 
 
 def test_samples_have_none():
-    """They are rows too: cases of each would take many times their memory."""
+    """Samples are rows as well: their cases would take too much memory."""
     model = _wide(3, 4, 0.1)
     assert pass_of(model, False)._segments
     assert not pass_of(model, False, done={0})._segments
@@ -97,10 +97,8 @@ def test_exact_rules_need_none(monkeypatch):
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
 def test_rows_are_taken_as_memory_allows(covariance, monkeypatch):
     model, x = _wide(7, 20, 0.05), _inputs(9, 7)
-    expected = kbd.predict_with_uncertainty(
-        model, x, verbose=0, method=kbd.Moments(covariance=covariance)
-    )
-    # 29 cases of 20 units, four times four bytes each: two rows at once.
+    expected = kbd.predict_with_uncertainty(model, x, verbose=0, method=kbd.Moments(covariance=covariance))
+    # 29 cases of 20 units, four float32 each: memory for two rows.
     monkeypatch.setattr(limits, "_FULL_BYTES", 29 * 20 * 16 * 2)
     run = limits.case_rows(
         survey(model).graph,
@@ -108,9 +106,7 @@ def test_rows_are_taken_as_memory_allows(covariance, monkeypatch):
         covariance == "full",
     )
     assert run == 2
-    prediction = kbd.predict_with_uncertainty(
-        model, x, verbose=0, method=kbd.Moments(covariance=covariance)
-    )
+    prediction = kbd.predict_with_uncertainty(model, x, verbose=0, method=kbd.Moments(covariance=covariance))
     np.testing.assert_allclose(
         prediction.mean, expected.mean, rtol=1e-5, atol=1e-6
     )

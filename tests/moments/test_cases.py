@@ -36,7 +36,7 @@ def _inputs(*shape, dtype="float32"):
 
 
 def _assert_all_masks(model, x, tolerance, full):
-    """Mean, variance and covariance are those over all masks."""
+    """Asserts that mean, variance and covariance are those over all masks."""
     mean, covariance = enumerate_masks(model, x)
     own_mean, own_variance, own_covariance = moments_of(model, x, full)
     scale = np.abs(covariance).max()
@@ -66,7 +66,7 @@ def _chain(inputs, activation, rate, dtype, hidden=4):
 @pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS)
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu", "tanh", "gelu"])
 def test_one_hidden_layer_is_exact(activation, dtype, tolerance, full):
-    """Also without covariances: units are independent given the first masks."""
+    """Exact without covariances too: masks fixed, units are independent."""
     model = _chain(3, activation, 0.3, dtype)
     x = _inputs(2, 3, dtype=dtype)
     _assert_all_masks(model, x, tolerance, full)
@@ -110,7 +110,7 @@ def test_skips_and_nested_models_are_exact(dtype, tolerance, full):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS)
 def test_covariances_go_on_behind_the_cases(dtype, tolerance):
-    """Noise ends them with "full"; a linear network behind it is exact."""
+    """With "full", noise ends the cases; a linear network after it is exact."""
     keras.utils.set_random_seed(3)
     model = keras.Sequential(
         [
@@ -158,7 +158,7 @@ def _alone(dense):
 
 
 def _brute_force(noise, x, draws, dense, words=(0, 2**32 - 1)):
-    """Mean and variance of a dense layer behind noise, over all masks."""
+    """Returns moments of a dense layer after noise, over all masks."""
     rate = noise.rate
     mean, square = 0.0, 0.0
     for each in itertools.product((0, 1), repeat=draws):
@@ -215,7 +215,7 @@ def test_a_learned_rate_may_change():
 @pytest.mark.parametrize("order", [1, 2, 5])
 @pytest.mark.parametrize("rate", [0.0, 1e-9, 0.05, 0.5, 0.9, 1 - 1e-9, 1.0])
 def test_shares_and_rest_against_all_masks(rate, order):
-    """Of the perturbed value and, given it, of the rest."""
+    """Checks the perturbed value, and its moments given the rest."""
     draws = 5
     noise = Bernoulli(rate)
     x = tf.constant(_inputs(1, draws, dtype="float64"))
@@ -252,9 +252,9 @@ def test_shares_and_rest_against_all_masks(rate, order):
 
 @pytest.mark.parametrize(("full", "error"), [(False, 0.15), (True, 0.06)])
 def test_seldom_dropped_inputs(full, error, monkeypatch):
-    """Ten inputs of rate 0.05: against all masks, and against no cases.
+    """Ten inputs of rate 0.05: compared with all masks, with and without cases.
 
-    And nothing else that helps: going back from three outputs does, too.
+    The correction of variances is off, because it reduces the error as well.
     """
     keras.utils.set_random_seed(3)
     model = keras.Sequential(

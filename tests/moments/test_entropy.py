@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mean entropy of random probabilities."""
+"""Mean entropy of random probabilities."""
 
 import keras
 import numpy as np
@@ -18,7 +18,7 @@ layers = keras.layers
 @pytest.mark.parametrize("share", [1e-3, 0.1, 0.7])
 @pytest.mark.parametrize("mean", [0.02, 0.5, 0.9])
 def test_of_beta_distributions_is_exact(mean, share):
-    """`share` of the largest variance there can be."""
+    """`share` is that of the largest possible variance."""
     n = 1.0 / share - 1.0
     beta = scipy.stats.beta(mean * n, (1.0 - mean) * n)
 
@@ -35,7 +35,7 @@ def test_of_beta_distributions_is_exact(mean, share):
 
 
 def test_of_a_dirichlet_distribution_is_exact():
-    """Each of its probabilities is of a Beta distribution."""
+    """Each probability has a Beta distribution."""
     alpha = np.array([0.2, 1.0, 3.0, 0.7])
     dirichlet = scipy.stats.dirichlet(alpha)
     total = alpha.sum()
@@ -79,7 +79,7 @@ def test_between_none_and_the_entropy_of_the_means(dtype):
 
 
 def test_to_second_order_for_little_noise():
-    """E H ~ H - sum{ Var p / (2 p) }, and no less digits of it than of Var."""
+    """E H ~ H - sum{ Var p / (2 p) }, with as many digits as Var."""
     p = np.array([[0.7, 0.2, 0.1], [0.4, 0.35, 0.25]])
     variance = np.array([[1e-9, 2e-9, 1e-9], [3e-10, 1e-10, 1e-10]])
     entropy = scipy.special.entr(p).sum(axis=1)
@@ -91,7 +91,7 @@ def test_to_second_order_for_little_noise():
 @pytest.mark.parametrize("last", ["softmax", "sigmoid"])
 @pytest.mark.parametrize("method", ["moments", "rao_blackwell"])
 def test_mutual_information_goes_with_that_of_samples(method, last):
-    """Of a classifier whose logits vary by several units."""
+    """The classifier has logits that vary by several units."""
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers without a rule: sampled up to there, in closed form behind."""
+"""Layers without a rule: samples up to the layer, closed forms after it."""
 
 import keras
 import numpy as np
@@ -32,7 +32,7 @@ def _inputs(*shape):
 
 
 def test_goes_on_in_closed_form():
-    """Not biased: against all masks, rows as repetitions."""
+    """The estimate is unbiased: rows are repetitions, against all masks."""
     keras.utils.set_random_seed(5)
     model = keras.Sequential(
         [
@@ -121,7 +121,7 @@ def _masked_average():
     [_recurrent, _attention, _own_activation, _no_variance, _masked_average],
 )
 def test_all_noise_before_the_layer_is_sampling(build):
-    """The same samples, so the same result; without fallback, an error."""
+    """The same samples give the same result; without fallback, an error."""
     keras.utils.set_random_seed(2)
     model = build()
     shape = (3, *model.inputs[0].shape[1:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for feature maps: compiled where they are large, with one result."""
+"""Rules of feature maps give the same result, compiled or not."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ layers = keras.layers
 def _moments(zero=False):
     rng = np.random.default_rng(4)
     mean = rng.normal(size=(3, 4, 6, 2)).astype(np.float32)
-    # Of some so large that their tanh is close to a step.
+    # Some deviations are so large that tanh is close to a step.
     variance = rng.uniform(0.1, 8, size=mean.shape).astype(np.float32)
     return rules.MeanVariance(
         tf.constant(mean), tf.constant(0 * variance if zero else variance)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maxima behind an activation are taken before it."""
+"""Max pooling after an activation runs before it."""
 
 import keras
 import numpy as np
@@ -29,7 +29,7 @@ def _run(layer, x):
 
 
 def _largest(x, function):
-    """Mean and standard deviation of f(max) by its distribution function."""
+    """Returns moments of f(max), from its distribution function."""
     grid = np.linspace(-12, 12, 20_001)
     mean = np.reshape(x.mean, (-1, 4, 1))
     stddev = np.sqrt(np.reshape(x.variance, (-1, 4, 1)))
@@ -76,8 +76,8 @@ def test_nearer_to_the_truth_than_behind_it(pool, layer, function):
     behind = errors(
         _run(pool, rules.MeanVariance(activated.mean, activated.variance))
     )
-    # Measured: 0.01 and 0.05 (relu), a quarter of what it is behind it. What is
-    # left is that the largest of four is not quite normal.
+    # Measured: 0.01 and 0.05 (relu), a quarter of the error after it. The
+    # maximum of four is not quite normal.
     assert before[0] < 0.02
     assert before[1] < 0.07
     assert before[0] < 0.4 * behind[0]

@@ -74,7 +74,7 @@ def test_results_do_not_depend_on_batches(covariance):
 
 @pytest.mark.parametrize("last", ["softmax", "sigmoid"])
 def test_probabilities(last):
-    """Against sampling, which is nearer to the truth."""
+    """Compares with sampling, which is more exact."""
     model, x = _dense(last=last, units=3), _inputs(5, 30)
     prediction = _moments(model, x, covariance="full")
     sampled = kbd.predict_with_uncertainty(
@@ -86,7 +86,7 @@ def test_probabilities(last):
         method=kbd.Sampling(masks="independent"),
     )
     assert prediction.task == sampled.task
-    # 4,000 samples: a standard error of std / 63; the rest is that sums of 30
+    # 4,000 samples have a standard error of std / 63. Besides, sums of 30
     # inputs and 64 units are not quite normal.
     np.testing.assert_allclose(prediction.mean, sampled.mean, atol=0.01)
     np.testing.assert_allclose(
@@ -150,7 +150,7 @@ def test_convolutional_network_is_near_sampling():
 
 
 def _no_noise_reaches(layer, shape):
-    """What a rule makes of a value that is certain is what the layer makes."""
+    """Applies rule and layer to a certain value."""
     rule = registry.rule_of(layer)
     x = tf.constant(_inputs(3, *shape))
     expected = layer(x)
@@ -206,7 +206,7 @@ def test_without_spread_a_rule_is_its_layer(layer, shape):
     ids=lambda value: getattr(value, "name", None),
 )
 def test_rules_against_normal_samples(layer, shape):
-    """Independent normal inputs, pushed through the layer itself."""
+    """Compares with the layer itself on independent normal inputs."""
     rng = np.random.default_rng(5)
     mean = rng.normal(size=(1, *shape)).astype(np.float32)
     stddev = rng.uniform(0.1, 1.0, size=(1, *shape)).astype(np.float32)
@@ -223,8 +223,8 @@ def test_rules_against_normal_samples(layer, shape):
     draws = mean + stddev * rng.normal(size=(count, *shape)).astype(np.float32)
     sampled = np.asarray(layer(draws))
     truth, spread = sampled.mean(axis=0), sampled.std(axis=0)
-    # Five standard errors; a maximum of normal variables is not one, nor is
-    # the logistic function of a sum of exponentials: 4% of the spread.
+    # Five standard errors, and 4% of the spread: neither a maximum of normal
+    # variables nor a log-sum of exponentials is normal.
     error = (5 / np.sqrt(count) + 0.04) * spread + 1e-5
     np.testing.assert_array_less(np.abs(moments.mean[0] - truth), error)
     np.testing.assert_allclose(
@@ -281,7 +281,7 @@ def test_a_rule_can_be_registered(monkeypatch):
     np.testing.assert_allclose(
         prediction.mean, sampled.mean, atol=5 * sampled.mc_error.max()
     )
-    # Gaussian inputs: exact. The variance of a variance of squares.
+    # Exact for Gaussian inputs; the tolerance is the sampling error.
     np.testing.assert_allclose(prediction.std, sampled.std, rtol=0.06)
     full = _moments(model, x, covariance="full")
     np.testing.assert_allclose(full.std, prediction.std, rtol=1e-4)
@@ -333,7 +333,7 @@ def test_every_family_has_its_moments(noise):
     np.testing.assert_allclose(
         prediction.mean, sampled.mean, atol=5 * sampled.mc_error.max()
     )
-    # Exact but for chance: kurtosis of at most 10 over 20,000 draws.
+    # Exact; the sampling error of 20,000 draws has a kurtosis of at most 10.
     np.testing.assert_allclose(prediction.std, sampled.std, rtol=0.05)
 
 

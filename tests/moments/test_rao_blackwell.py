@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last noise in closed form: not biased, and nearer to the truth."""
+"""The last noise in closed form: unbiased, with a smaller error."""
 
 import keras
 import numpy as np
@@ -59,7 +59,7 @@ def _with_a_skip():
 
 @pytest.mark.parametrize("build", [_shallow, _deep, _with_a_skip])
 def test_not_biased_and_half_the_squared_error(build):
-    """Against all masks. Rows are repetitions: each has masks of its own."""
+    """Compares with all masks. Rows are repetitions with their own masks."""
     keras.utils.set_random_seed(7)
     model = build()
     (row,) = _inputs(1, 3)
@@ -82,8 +82,8 @@ def test_not_biased_and_half_the_squared_error(build):
         for p in (prediction, plain)
     ]
     np.testing.assert_array_less(squared[0], 0.5 * squared[1])
-    # What the result says of itself: the error of the mean, of which chance
-    # leaves sqrt(2 / (repetitions * 19)) = 0.7 % to its mean square.
+    # The error of the mean that the result reports. Sampling noise
+    # adds sqrt(2 / (repetitions * 19)) = 0.7 % to its mean square.
     claimed = np.sqrt(np.mean(prediction.mc_error**2, axis=0))
     np.testing.assert_allclose(claimed, prediction.mean.std(axis=0), rtol=0.1)
     gained = np.mean(plain.mc_error**2) / np.mean(prediction.mc_error**2)
@@ -94,7 +94,7 @@ def test_not_biased_and_half_the_squared_error(build):
 
 
 def test_samples_the_other_sites_as_always():
-    """The mean over the last noise is that of noise that is off."""
+    """The mean over the last noise equals that with the noise off."""
     keras.utils.set_random_seed(7)
     model, x = _deep(), _inputs(5, 3)
     first = [layer.name for layer in model.layers if "masked" in layer.name]
@@ -145,18 +145,18 @@ def test_through_an_activation_by_the_rules_of_moments(last):
     prediction = _predict(model, x, 2000)
     sampled = _predict(model, x, 8000, method="sampling")
     assert prediction.task == sampled.task
-    # Four standard errors; the rest is that sums of 64 units are not quite
+    # Four standard errors. Besides, sums of 64 units are not quite
     # normal.
     error = 4 * np.hypot(prediction.mc_error, sampled.mc_error) + 0.005
     np.testing.assert_array_less(np.abs(prediction.mean - sampled.mean), error)
-    # A tenth, as they are not normal; of a class of probability 0.001 more.
+    # A tenth, as sums are not normal; more for a probability of 0.001.
     np.testing.assert_allclose(
         prediction.std, sampled.std, rtol=0.1, atol=0.002
     )
     np.testing.assert_allclose(
         prediction.aleatoric, sampled.aleatoric, atol=0.015
     )
-    # The entropy is that of Beta distributions.
+    # Moments model probabilities by Beta distributions.
     np.testing.assert_allclose(
         prediction.mutual_information, sampled.mutual_information, atol=0.04
     )

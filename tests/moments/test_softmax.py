@@ -93,7 +93,7 @@ def test_from_little_noise_to_nothing_but_noise(
 
 
 def test_one_of_many_takes_all():
-    """Where few of many logits sum to one, second moments scale as means do."""
+    """Second moments scale like means if few of many logits matter."""
     mean, _, covariance = _logits(100, 0.0, 5.0, False)
     _, want = _sampled(mean, covariance, 2000)
     for _, std in _found(mean, covariance):
@@ -119,7 +119,7 @@ def test_two_classes_are_exact(spread):
     stddev = np.sqrt(variance - 2.0 * covariance[:, 0, 1])
     want, square, _ = moments_of_normal(scipy.special.expit, step, stddev)
     _, (p_mean, std) = _found(mean, covariance, "float64")
-    # What quadrature is off by at most.
+    # Largest error of the quadrature.
     tolerance = min(2e-3, 2e-3 * spread**4)
     np.testing.assert_allclose(p_mean[:, 0], want, atol=tolerance)
     np.testing.assert_allclose(p_mean.sum(axis=1), np.ones(ROWS), rtol=1e-12)
@@ -141,7 +141,7 @@ def test_right_to_first_order_in_the_noise():
         flat = tf.reshape(gradient, [ROWS, 25])
     hessian = tf.reshape(outer.batch_jacobian(flat, logits), [ROWS, 5, 5, 5])
     shift = 0.5 * np.einsum("rkij,rij->rk", hessian, covariance)
-    # Errors are of the order of the variance, 1e-6, relative to the first.
+    # Relative errors are of the order of the variance, 1e-6.
     np.testing.assert_allclose(p_mean - p, shift, rtol=1e-4, atol=1e-11)
     spread = np.einsum("rki,rij,rkj->rk", gradient, covariance, gradient)
     np.testing.assert_allclose(std**2, spread, rtol=1e-4)
@@ -157,7 +157,7 @@ def test_always_probabilities(size, spread, classes, dtype):
         assert np.isfinite(p).all() and np.isfinite(std).all()
         assert (p >= 0).all() and (p <= 1 + 1e-6).all()
         np.testing.assert_allclose(p.sum(axis=1), np.ones(ROWS), rtol=1e-5)
-        # A number between zero and one varies no more than this.
+        # The largest standard deviation of a number between zero and one.
         most = np.sqrt(np.clip(p * (1 - p), 0, None))
         assert (std <= most * (1 + 1e-5) + 1e-9).all()
         if spread == 0.0:
@@ -168,7 +168,7 @@ def test_always_probabilities(size, spread, classes, dtype):
 
 @pytest.mark.parametrize("gap", [4.0, 8.0, 12.0])
 def test_the_likely_class_of_confident_rows_keeps_its_digits(gap):
-    """1 - p has few left in float32, and the standard deviation has all."""
+    """1 - p has few digits in float32; the standard deviation has all."""
     mean = np.array([[gap, 0.0, -0.5, 0.3]])
     covariance = np.diag([1.0, 0.5, 2.0, 0.1])[None]
     wide = _found(mean, covariance, "float64")
@@ -177,7 +177,7 @@ def test_the_likely_class_of_confident_rows_keeps_its_digits(gap):
 
 
 def test_covariances_of_probabilities_sum_to_nothing():
-    """What one class gains others lose, whatever is on the diagonal."""
+    """Rows of the covariance sum to zero, with the right diagonal."""
     mean, variance, covariance = _logits(5, 1.0, 1e-3, True)
     moments = MeanVariance(tf.constant(mean), tf.constant(variance))
     probabilities, between = softmax_outcome(moments).joint(
@@ -191,7 +191,7 @@ def test_covariances_of_probabilities_sum_to_nothing():
 
 
 def test_memory_is_linear_in_the_number_of_classes():
-    """No matrix for each row: a thousand classes are as many numbers."""
+    """There is no matrix per row: memory is linear in the classes."""
     classes = 997
     spec = tf.TensorSpec([None, classes])
 
@@ -212,7 +212,7 @@ def test_memory_is_linear_in_the_number_of_classes():
 
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
 def test_inputs_that_nobody_scaled(covariance):
-    """Pixels from 0 to 255 make logits of any size, and predictions hold."""
+    """Pixels from 0 to 255 give huge logits; predictions stay valid."""
     keras.utils.set_random_seed(0)
     model = keras.Sequential(
         [

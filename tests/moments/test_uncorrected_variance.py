@@ -22,7 +22,7 @@ def _float64():
 
 
 def _same(name):
-    """Networks in which nothing is shared, or nothing is known about it."""
+    """Networks without shared noise, or without known derivatives."""
     x = keras.Input((FEATURES,))
     if name == "one layer":
         return sequential(layers.Dropout(0.2), layers.Dense(3))
@@ -96,6 +96,6 @@ def test_one_of_many_outputs_does_not_vary(scale):
     others = np.delete(variance, 2, 1) / np.delete(
         uncorrected_variance(model, x), 2, 1
     )
-    # One factor for all of them, which is not 1.
+    # One factor for all outputs, which is not 1.
     np.testing.assert_allclose(others, others[:, :1] * np.ones(5), rtol=1e-5)
     assert np.abs(others - 1).min() > 1e-3

@@ -54,9 +54,8 @@ def _bayesian(**kwargs):
     return kbd.layers.BayesianDense(num_train_examples=10, **kwargs)
 
 
-# Linear, with one output and nothing but the covariances of one layer missing:
-# the one direction is the output, so that what it finds is exact, and so is
-# what carries all covariances.
+# Linear networks with one output: the only direction is the output, so that the
+# correction is exact, as is the pass with full covariances.
 LINEAR = {
     "dropout": lambda: sequential(
         layers.Dropout(0.2),
@@ -105,13 +104,13 @@ def test_one_output_of_a_linear_network_is_exact(name):
     exact_mean, exact = mean_and_variance(model, x, full=True)
     np.testing.assert_allclose(mean, exact_mean, rtol=1e-12)
     np.testing.assert_allclose(variance, exact, rtol=1e-11)
-    # Without it, it is not: the case is one in which something is shared.
+    # Without the correction it is not exact, so the network shares noise.
     without = uncorrected_variance(model, x)
     assert np.abs(without / exact - 1).max() > 0.01
 
 
 def test_draws_of_weights_share_nothing():
-    """Given their inputs, so that hidden units are uncorrelated."""
+    """Noise on weights leaves hidden units uncorrelated."""
     model = sequential(
         kbd.layers.DropConnectDense(4, 0.3), kbd.layers.DropConnectDense(3, 0.3)
     )
@@ -148,14 +147,14 @@ def _relu(mean, variance):
 
 
 def _by_hand(model, x, rates, products, each):
-    """Variances of the outputs of dropout, dense, relu, dropout, ... , dense.
+    """Returns output variances of dropout, dense, relu, dropout, ... , dense.
 
     Args:
         model: The model.
         x: Inputs.
-        rates: Of the dropout before each dense layer.
-        products: How many to go back through.
-        each: Whether from each output apart.
+        rates: Rates of the dropout before each dense layer.
+        products: Number of matmuls in the backward pass.
+        each: Whether each output has its own direction.
     """
     kernels = [layer.kernel.numpy() for layer in model.layers if layer.weights]
     biases = [layer.bias.numpy() for layer in model.layers if layer.weights]
@@ -207,7 +206,7 @@ def test_relu_networks_by_hand(products, units, each, monkeypatch):
             ),
         ]
     model, x = sequential(*stack), random_inputs()
-    # Exactly what so many products, from the last, take.
+    # Exactly the cost of the last matmuls.
     sizes = [70 * 11, 11 * 9, 9 * 8, 8 * units]
     most = sum(sizes[-products:]) * (units if each else 1)
     monkeypatch.setattr(variance_correction, "CHEAP_MULTIPLY_ADDS", most)
@@ -300,7 +299,7 @@ def test_a_site_that_is_off_changes_nothing(full):
 
 
 def test_a_trained_classifier_comes_near_to_sampling():
-    """Without covariances, below a standard error of 50 samples."""
+    """Without covariances the error is below that of 50 samples."""
     datasets = pytest.importorskip("sklearn.datasets")
     keras.config.set_floatx("float32")
     keras.config.set_dtype_policy("float32")
@@ -331,7 +330,7 @@ def test_a_trained_classifier_comes_near_to_sampling():
         model, x[1400:], method="moments", verbose=0
     )
     miss = np.sqrt(np.mean((prediction.mean - sampled.mean) ** 2))
-    # The mean of 1,000 samples has 0.22 of that error itself.
+    # The mean of 1,000 samples has 0.22 of that error.
     assert miss < np.sqrt(np.mean(sampled.variance / 50))
     both = np.corrcoef(prediction.std.ravel(), sampled.std.ravel())
     assert both[0, 1] > 0.95

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Noise of every kind in linear networks, against sums over all its values.
 
-Mean and covariance of a linear network depend on mean and variance of its
-noise alone. So any noise may be replaced by one of two values, `mean -+ std`,
-and all combinations be summed up.
+Mean and covariance of a linear network depend only on mean and variance of its
+noise. Noise of two values, `mean -+ std`, can replace any other noise, and all
+combinations of its values are summed.
 """
 
 import itertools
@@ -61,7 +61,7 @@ def _stddev(rate):
 
 
 def _randomise(model):
-    """Biases too, so that nothing is zero by chance."""
+    """Sets random weights, with biases that are not zero."""
     rng = np.random.default_rng(2)
     for layer in model.layers:
         for name in ("kernel", "bias"):
@@ -156,7 +156,7 @@ def test_alpha_dropout_replaces_what_it_drops(dtype, tolerance):
     a = ((1 - rate) * (1 + rate * low**2)) ** -0.5
 
     def function(row, s0):
-        # Kept is a draw of mean 1 - rate and this standard deviation.
+        # A kept unit has mean 1 - rate and this standard deviation.
         kept = (1 - rate) + np.sqrt(rate * (1 - rate)) * s0
         h = row @ w1 + b1
         return (a * (kept * h + (1 - kept) * low) - a * low * rate) @ w2 + b2

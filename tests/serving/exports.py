@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of the tests of exports."""
+"""Models and calls that the tests of exports share."""
 
 import keras
 import pytest
@@ -35,7 +35,7 @@ def export(model, path, **kwargs):
 
 
 def named_inputs(model, x, input_signature=None):
-    """Inputs by the names that a signature has for them."""
+    """Returns inputs by their names in a signature."""
     if isinstance(x, dict):
         return {name: tf.constant(value) for name, value in x.items()}
     names = inputs_of(model, input_signature).specs
@@ -58,7 +58,7 @@ def classifier(activation="softmax", outputs=3):
 
 
 def predictions_by_prefix(model, p):
-    """Predictions by what their names begin with."""
+    """Returns predictions by the prefix of their names."""
     if isinstance(p, kbd.Predictive):
         return {"": p}
     if isinstance(p, dict):

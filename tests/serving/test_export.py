@@ -28,7 +28,7 @@ layers = keras.layers
 
 def _check_member(name, masks, path):
     model, x = zoo.ZOO[name].build()
-    zoo.outputs_of(model, x)  # Keras prepares some layers at their call.
+    zoo.outputs_of(model, x)  # Keras builds some layers at their first call.
     before = zoo.fingerprint(model)
     own_code = name.startswith("subclassed")
     example = x if own_code else None
@@ -64,7 +64,7 @@ def _check_member(name, masks, path):
 
 
 # BatchNorm, convolutions, spatial dropout, recurrent dropout, nested models,
-# several inputs and outputs, masks, mixed precision, code of one's own.
+# several inputs and outputs, masks, mixed precision, custom `call`.
 MEMBERS = {
     "batch_norm_told_to_train": "independent",
     "conv_net": "shared",

@@ -135,8 +135,8 @@ keras_bayesdrop.export_uncertainty(
 
     if outputs is None:
         assert not path.exists()
-        # Nothing is overwritten unasked, not even what was put back; that is
-        # said before the work.
+        # A restored SavedModel is not overwritten without `overwrite`. The
+        # error comes before the work.
         with monkeypatch.context() as patch:
             patch.setattr(tf.saved_model, "save", None)
             assert_refused(model, path, "exists", "overwrite=True")

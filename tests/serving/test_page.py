@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages on serving and on prediction say what happens."""
+"""The pages on serving and prediction match the code."""
 
 from tests.docs.pages import run_page
 

@@ -181,14 +181,14 @@ def reshaped(kit: Kit) -> Any:
     h = kit.dense(5, activation="relu", name="c")(h)
     h = layers.Reshape((2, -1), name="rest")(h)
     h = kit.dense(6, activation="relu", name="d")(h)
-    h = layers.Reshape((3, 4), name="split")(h)  # Channels are torn apart.
+    h = layers.Reshape((3, 4), name="split")(h)  # Splits channels.
     h = kit.dense(3, name="e")(h)
     return keras.Model(x, layers.Flatten()(h))
 
 
 @member
 def walls(kit: Kit) -> Any:
-    """Layers through which channels cannot be followed."""
+    """Layers without a flow of channels."""
     x = keras.Input((6, 5))
     h = kit.dense(8, activation="softmax", name="a")(x)
     h = kit.dense(8, activation="relu", name="b")(h)

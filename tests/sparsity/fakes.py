@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers with noise on their weights, and models built of them twice.
+"""Layers with noise on their weights, and models built from them.
 
-An architecture is a function of a `Kit`. Called with the noisy kit it gives a
-model to prune, with the plain kit the same model in layers of Keras: with the
-kernels that are left set by `randomize`, that is the answer to compare with.
+An architecture is a function of a `Kit`. With the noisy kit it builds a model
+to prune, with the plain kit the same model of Keras layers. `randomize` sets
+the kernels of the latter to the kept weights: that is the expected result.
 """
 
 from collections.abc import Callable
@@ -138,7 +138,7 @@ def randomize(
     Args:
         model: The model with noise.
         answer: The same in layers of Keras.
-        seed: Of everything.
+        seed: Seed of all draws.
         weights: Share of single weights that become noise.
         units: Share of units that lose all incoming weights.
         inputs: Share of channels that lose all outgoing weights.

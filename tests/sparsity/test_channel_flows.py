@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every layer that channels are followed through, in a model on its own."""
+"""Each layer that has a flow of channels, in a model of its own."""
 
 import keras
 import numpy as np

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Models cut to chosen weights."""
+
 import keras
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many blocks are in use, as set by hand and as found by training."""
+"""Effective depth of models with set and with trained scales."""
 
 import keras
 import numpy as np
@@ -96,7 +96,7 @@ def test_table():
 
 
 def test_none_in_use():
-    # All at the epsilon of the penalty: the largest is nothing, too.
+    # All scales are at the epsilon of the penalty: the largest is zero, too.
     model = keras.Sequential(
         [keras.Input((3,)), _block(3, 0.0, "a"), _block(3, 1e-4, "b")]
     )

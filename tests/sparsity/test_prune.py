@@ -231,14 +231,6 @@ for name in names:
         plain.fit(x, np.ones((len(x), 2)), verbose=0)
 
 
-@pytest.mark.parametrize(
-    "threshold", [float("nan"), float("inf"), "3", True, None]
-)
-def test_threshold_must_be_a_finite_number(threshold):
-    with pytest.raises(BayesdropError, match="`threshold`"):
-        prune(noisy_sequential(), threshold)
-
-
 def test_structured_must_be_a_bool():
     with pytest.raises(BayesdropError, match="`structured`"):
         prune(noisy_sequential(), structured="yes")
@@ -321,7 +313,7 @@ def test_layers_that_cannot_be_copied_are_named():
 
 
 def test_kit_models_are_noisy():
-    """A copy of a noisy model would not pass for its answer."""
+    """A copy of a noisy model differs from the expected result."""
     model = architectures.sequential(Kit(noisy=True))
     answer = architectures.sequential(Kit(noisy=False))
     x = inputs_for(answer)

@@ -50,9 +50,9 @@ def _randomize(model, seed=0):
 
 
 def _silence(model, unused):
-    """Makes the weights of blocks small; returns what should come out.
+    """Makes the weights of blocks small; returns the expected outputs.
 
-    That is the model with zeros for what the blocks add, in its own layers.
+    They are those of the model with zeros in place of the blocks.
     """
     blocks = [layer for layer in _blocks(model) if layer.name in unused]
     assert len(blocks) == len(unused)
@@ -275,7 +275,7 @@ def test_masks():
 
 
 def test_weights_can_be_pruned_as_well():
-    # Layers inside a block are found by `prune`, too.
+    # `prune` handles layers inside a block as well.
     inside = VariationalDense(4, 10, prior="gaussian", name="inside")
     model = keras.Sequential(
         [keras.Input((4,)), _block(inside, layers.Dense(4), name="a")]

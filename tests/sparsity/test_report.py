@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Reports on the sparsity of models."""
+
 import math
 
 import keras
 import numpy as np
 import pytest
 
-from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.sparsity import LayerSparsity
 from keras_bayesdrop.sparsity import prune
 from keras_bayesdrop.sparsity import sparsity_report
@@ -115,9 +116,3 @@ def test_nothing_to_remove():
     report = sparsity_report(model)
     assert str(report).endswith("No layer with a kernel.")
     assert (report.compression_ratio, report.removed_fraction) == (1.0, 0.0)
-
-
-@pytest.mark.parametrize("threshold", [float("nan"), "3", True])
-def test_threshold_must_be_a_finite_number(threshold):
-    with pytest.raises(BayesdropError, match="`threshold`"):
-        sparsity_report(_model(), threshold)

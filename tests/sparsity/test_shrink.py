@@ -30,7 +30,7 @@ def test_small_model_computes_the_same(name):
 
 
 def _random_models(seeds):
-    """Compares, and returns how many models were alive, and got smaller."""
+    """Compares outputs; returns how many models vary, and how many shrank."""
     alive = smaller = 0
     for seed in seeds:
         make = architectures.random_architecture(seed)
@@ -53,7 +53,7 @@ def test_many_random_models_compute_the_same():
 
 
 def _plain(*rows, shape):
-    """Returns a Sequential with given arrays: (layer, kernel, bias)."""
+    """Returns a Sequential of (layer, kernel, bias)."""
     model = keras.Sequential([keras.Input(shape), *(row[0] for row in rows)])
     for layer, *arrays in rows:
         if arrays:
@@ -242,7 +242,7 @@ def test_infinite_constants_stay():
 
 
 def test_units_that_share_an_activation_stay():
-    # Nobody looks at unit 0, but it takes its share of the softmax.
+    # No layer uses unit 0, but it takes its share of the softmax.
     model = _plain(
         (layers.Dense(3, activation="softmax"), [[1, 2, 3]], [0, 1, 2]),
         (layers.Dense(1), [[0], [1], [2]], [0]),

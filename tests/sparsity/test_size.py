@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Sizes of sparse models."""
+
 import keras
 import numpy as np
 import pytest
 import scipy.sparse
 
-from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.sparsity import SparseSize
 from keras_bayesdrop.sparsity import prune
 from keras_bayesdrop.sparsity import to_sparse_size
@@ -79,10 +80,3 @@ def test_weights_of_another_type():
 def test_a_model_without_weights():
     model = keras.Sequential([keras.Input((2,)), layers.ReLU()])
     assert to_sparse_size(model).ratio == 1.0
-
-
-def test_threshold_must_be_a_finite_number():
-    with pytest.raises(BayesdropError, match="`threshold`"):
-        to_sparse_size(
-            keras.Sequential([keras.Input((2,)), layers.ReLU()]), "3"
-        )

@@ -38,7 +38,7 @@ def _noisy(cls, **settings):
     )
 
 
-# That the prior is improper is no news here.
+# The warning about the improper prior is expected here.
 @pytest.mark.filterwarnings("ignore:The log-uniform prior")
 def test_every_parametrization_becomes_plain():
     rng = np.random.default_rng(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All masks of small linear networks, one by one, in NumPy and TensorFlow."""
+"""Enumerates all masks of small linear networks."""
 
 import itertools
 
@@ -25,7 +25,7 @@ def run_all(x, kernels, units=None, connections=None, biases=None, scale=True):
         units: By layer, rates [units].
         connections: By (source, target), rates [in, out].
         biases: By layer, from the first after the input.
-        scale: Whether what is kept is scaled up.
+        scale: Whether kept units are scaled up.
 
     Returns:
         By layer, values [masks, units]; probabilities [masks].

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""To which order an approximation is right, and the logistic function."""
+"""Checks the order of an approximation; the logistic function."""
 
 import numpy as np
 

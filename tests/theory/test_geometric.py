@@ -26,7 +26,7 @@ def _product(outputs, weights):
 def _ensembles(count=20_000, members=4, seed=0):
     """Outputs [members, count], and weights that differ by ensemble."""
     rng = np.random.default_rng(seed)
-    # Some consistently low, some high, some all over the place.
+    # Some low, some high, some mixed.
     center, width = rng.normal(0, 3, count), rng.exponential(2, count)
     inputs = center + width * rng.normal(size=(members, count))
     # Further out, float64 has no more digits for the complement.
@@ -111,7 +111,7 @@ def test_extreme_outputs():
     np.testing.assert_array_equal(nwgm([0.0, 0.5]), 0.0)
     np.testing.assert_array_equal(nwgm([1.0, 0.5]), 1.0)
     assert np.isnan(nwgm([0.0, 1.0]))
-    # What cannot happen does not count.
+    # Members of probability zero do not count.
     np.testing.assert_allclose(
         nwgm([0.0, 1.0, 0.3], [0.0, 0.0, 1.0]), 0.3, rtol=1e-6
     )
@@ -139,7 +139,7 @@ def test_wgm_bounds_eq_78_and_79_hold():
     lower, upper = (np.asarray(b) for b in wgm_bounds(*statistics))
     assert np.all(lower <= g + ROUNDING)
     assert np.all(g <= upper + ROUNDING)
-    # They are within those of eq. 78, and those of eq. 79.
+    # They are within the bounds of eq. 78 and of eq. 79.
     assert np.all(upper <= mean - variance / (2 * most) + ROUNDING)
     assert np.all(lower >= mean - variance / (2 * least) - ROUNDING)
     apart = variance > 1e-8
@@ -149,12 +149,12 @@ def test_wgm_bounds_eq_78_and_79_hold():
     right = variance * (lower - least) / (2 * least * (mean - least))
     np.testing.assert_allclose(left, mean - upper, rtol=1e-5)
     np.testing.assert_allclose(right, mean - lower, rtol=1e-5)
-    # They are worth having: the gap is a part of the range.
+    # They are useful: their gap is a part of the range.
     assert np.median((upper - lower) / (most - least)) < 0.5
 
 
 def test_lower_bound_of_eq_79_lacks_a_factor_in_print():
-    """Without it, it is no refinement of eq. 78: it is far below."""
+    """Without the factor the bound is looser than eq. 78."""
     outputs, weights = _ensembles()
     statistics = _statistics(outputs, weights)
     apart = statistics[1] > 1e-8
@@ -208,7 +208,7 @@ def test_the_bounds_of_eq_87_are_none():
 
 @pytest.mark.parametrize("mean", [0.05, 0.3, 0.62, 0.9])
 def test_approximation_eq_202_in_place_of_85_96_and_97(mean):
-    """For a small variance it is right, and theirs is half or less."""
+    """Exact for a small variance, where eq. 87 has half or less."""
     deviations = np.array([-0.7, 0.1, 0.6])
     errors = []
     for size in (0.02, 0.01):

@@ -41,7 +41,7 @@ def _make(network, dtype, seed=0):
 
 
 def _compare(moments, x, kernels, tolerance, **kwargs):
-    """Means and covariances of all layers, in units of the largest."""
+    """Compares means and covariances of all layers, relative to the largest."""
     for row, inputs in enumerate(np.float64(x)):
         wide = {pair: np.float64(kernel) for pair, kernel in kernels.items()}
         values, chances = run_all(inputs, wide, **kwargs)

@@ -77,7 +77,7 @@ def test_a_single_layer_is_exact_without_covariances():
 
 
 def test_a_later_mask_is_inside_the_upper_layer_eq_25():
-    """The formula as printed takes the masks of both layers as apart."""
+    """The printed formula treats the masks of both layers as independent."""
     keras.utils.set_random_seed(5)
     x = keras.Input((2,))
     below = Masked(0.4)(layers.Dense(2, use_bias=False)(x))

@@ -170,6 +170,6 @@ def test_eq_235_and_238_normal_distribution_function():
         scipy.special.ndtr(-MEAN / STDDEV),
         rtol=1e-9,
     )
-    # As printed it is no distribution, and does not do what eq. 238 says.
+    # As printed it is not a distribution, and contradicts eq. 238.
     assert _integral(printed, -np.inf, np.inf) > 1.1
     assert _integral(printed, -np.inf, 0.0) > 0.55
