@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong, by name.
+"""Errors and warnings of the package.
 
-Every error a caller can cause is a `ValueError`, so that code written for
-Keras catches it; the subclasses let a program tell the cases apart. Messages
-have three beats: what is wrong, what was expected, what was received.
+Every error that a caller can cause is a `ValueError`, so that code written for
+Keras catches it. A subclass lets a program tell the cases apart. A message says
+what is wrong, what was expected, and what was received.
 """
 
 
@@ -16,7 +16,7 @@ class BackendError(BayesdropError):
 
 
 class UnbuiltModelError(BayesdropError):
-    """The model has no weights yet, so nothing can be predicted."""
+    """The model has no weights yet, so it cannot predict."""
 
 
 class NothingToSampleError(BayesdropError):
@@ -28,7 +28,7 @@ class HiddenNoiseError(BayesdropError):
 
 
 class SelectionError(BayesdropError):
-    """A `layers` argument that matches nothing it could stand for."""
+    """An entry of the argument `layers` matches no layer."""
 
 
 class PlanError(BayesdropError):
@@ -36,30 +36,30 @@ class PlanError(BayesdropError):
 
 
 class NonFiniteError(BayesdropError):
-    """NaN or infinity in the inputs or in the outputs."""
+    """The inputs or the outputs hold NaN or infinity."""
 
 
 class EngineUnavailableError(BayesdropError):
-    """The engine asked for cannot run here."""
+    """The requested engine cannot run here."""
 
 
 class MissingSamplesError(BayesdropError):
-    """A quantity that needs the single samples, which were not kept."""
+    """A quantity needs the single samples, which were not kept."""
 
 
 class MissingPackageError(BayesdropError, ImportError):
-    """A package that is not installed with this one, and is needed here."""
+    """An optional or missing package is needed."""
 
 
 class TooLargeError(BayesdropError):
-    """A file that would take more memory than it is allowed to."""
+    """A file would take more memory than the limit."""
 
 
 class WriteError(BayesdropError, OSError):
-    """A file that could not be written; what was there is untouched."""
+    """A file could not be written; the old file is untouched."""
 
     def __str__(self) -> str:
-        """The message; `OSError` would name the error number instead."""
+        """Returns the message; `OSError` would return the error number."""
         return str(self.args[0]) if self.args else ""
 
 

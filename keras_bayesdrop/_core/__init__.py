@@ -1,2 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers that every room may use: checks, arrays, files, private Keras API."""
+"""Helpers of every room.
+
+Checks of arguments, arrays, tables and reports, lazy names, files, memory, the
+op library, and everything that is used of Keras without being documented. Every
+room may use every public name of every module here. This room imports `errors`
+only. `lazy`, `validate`, `arrays`, `table`, `files`, `limits` and `memory` need
+no Keras.
+"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Array types, and what callers pass brought into them."""
+"""Array types, and conversions of arguments to them."""
 
 from typing import Any
 
@@ -13,7 +13,8 @@ Float64Array = npt.NDArray[np.float64]
 
 
 def as_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    # A memory-mapped array stays one, and knows its file.
+    """Returns an argument as an array of numbers, or raises."""
+    # A memory-mapped array stays one, because it knows its file.
     array: npt.NDArray[Any] = (
         values if isinstance(values, np.memmap) else np.asarray(values)
     )
@@ -26,7 +27,7 @@ def as_numbers(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def as_floating(array: npt.NDArray[Any]) -> Array:
-    """Float32 or float64, whichever it is; anything else as float32."""
+    """Returns float32 and float64 arrays as they are, others as float32."""
     if array.dtype in (np.float32, np.float64):
         return array
     return array.astype(np.float32)

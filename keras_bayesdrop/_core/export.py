@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decorator that makes a class public and loadable from a saved model."""
+"""The decorator that registers a class with Keras, for saved models."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -21,7 +21,7 @@ def export(path: str) -> Callable[[_T], _T]:
         path: Public dotted path, such as `"keras_bayesdrop.layers.MCDropout"`.
 
     Returns:
-        A decorator that returns the class it is given.
+        A decorator that returns the class itself.
     """
     name = path.rsplit(".", 1)[1]
 

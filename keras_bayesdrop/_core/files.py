@@ -29,15 +29,15 @@ from keras_bayesdrop._core.scratch import scratch_folder
 from keras_bayesdrop._core.scratch import swap_folders
 from keras_bayesdrop.errors import WriteError
 
-# The disk, a quota, or the largest size of a file.
+# The disk is full, a quota is, or the file has its largest size.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-# NumPy says it so, without a number, if a disk is full.
+# NumPy's message, without an error number, if a disk is full.
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 
 
 @contextlib.contextmanager
 def replacing_file(path: Path) -> Iterator[pathlib.Path]:
-    """Gives a path to write a file to; on success it replaces `path`.
+    """Yields a path to write a file to; on success it replaces `path`.
 
     Args:
         path: The file; its folder exists.
@@ -55,7 +55,7 @@ def replacing_file(path: Path) -> Iterator[pathlib.Path]:
     ```
     """
     with _Replacement.of_file(path) as replacement:
-        with replacement.told():
+        with replacement.full_disk_named():
             yield replacement.path
         replacement.sync()
         replacement.put_in_place()
@@ -65,24 +65,24 @@ def replacing_file(path: Path) -> Iterator[pathlib.Path]:
 def replacing_array(
     path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike
 ) -> Iterator[npt.NDArray[Any]]:
-    """Gives an array on disk to fill; on success it is the `.npy` file `path`.
+    """Yields an array on disk to fill; on success it is the `.npy` file.
 
-    All of its room on the disk is taken before the first value is written: a
-    disk that is full is an error, where a memory map alone would crash.
+    The whole file is allocated before the first value is written: a full disk
+    is an error, where a memory map alone would crash the process.
 
     Args:
         path: The file; its folder exists.
-        shape: Of the array.
-        dtype: Of the array; not of objects.
+        shape: Shape of the array.
+        dtype: Type of the array; not `object`.
 
     Yields:
-        The array, memory-mapped. It may be used after the end as well.
+        The array, memory-mapped. It stays valid after the context ends.
 
     Raises:
         WriteError: If the disk has too little room. The old file is untouched.
     """
     with _Replacement.of_file(path) as replacement:
-        with replacement.told():
+        with replacement.full_disk_named():
             array = _map_new(replacement.path, shape, np.dtype(dtype))
             yield array
             if isinstance(array, np.memmap):
@@ -95,12 +95,12 @@ def write_files(
     writers: Mapping[pathlib.Path, Callable[[pathlib.Path], None]],
     check: Callable[[], None],
 ) -> None:
-    """Writes several files; puts them in place when all are written.
+    """Writes several files, and puts them in place when all are written.
 
     Args:
-        writers: For each file a function that writes to the path it is given.
-        check: Called just before the first file is put in place; if it
-            raises, none is.
+        writers: For each file a function that writes it to another path.
+        check: Called just before the first file is put in place. If it
+            raises, no file is replaced.
 
     Raises:
         WriteError: If the disk is full. The old files are untouched.
@@ -110,7 +110,7 @@ def write_files(
         for target, write in writers.items():
             replacement = stack.enter_context(_Replacement.of_file(target))
             replacements.append(replacement)
-            with replacement.told():
+            with replacement.full_disk_named():
                 write(replacement.path)
             replacement.sync()
         check()
@@ -120,10 +120,10 @@ def write_files(
 
 @contextlib.contextmanager
 def replacing_folder(path: Path) -> Iterator[pathlib.Path]:
-    """Gives a path to make a folder at; on success it replaces `path`.
+    """Yields a path to make a folder at; on success it replaces `path`.
 
-    Folders above it are made. Whatever is at `path` is replaced: whether it
-    may be is for the caller to check.
+    Missing parent folders are created. Anything at `path` is replaced; the
+    caller checks whether that is allowed.
 
     Args:
         path: The folder.
@@ -132,7 +132,7 @@ def replacing_folder(path: Path) -> Iterator[pathlib.Path]:
         A path beside it, where there is no folder yet.
     """
     with _Replacement.of_folder(path) as replacement:
-        with replacement.told():
+        with replacement.full_disk_named():
             yield replacement.path
         replacement.sync()
         replacement.put_in_place()
@@ -142,9 +142,9 @@ class _Replacement:
     """A file or folder that is written beside its target.
 
     Attributes:
-        name: What to replace, as the caller has it.
+        name: The file or folder to replace, as the caller named it.
         target: The same, with symbolic links followed.
-        path: Where to write it.
+        path: The path to write to.
     """
 
     def __init__(
@@ -183,8 +183,8 @@ class _Replacement:
             yield cls(path, target, scratch)
 
     @contextlib.contextmanager
-    def told(self) -> Iterator[None]:
-        """Says which file a full disk left unwritten."""
+    def full_disk_named(self) -> Iterator[None]:
+        """Raises `WriteError`, with the file's name, if the disk is full."""
         try:
             yield
         except OSError as error:
@@ -193,10 +193,10 @@ class _Replacement:
             raise self._write_error(error) from error
 
     def sync(self) -> None:
-        """Brings what was written to the disk."""
+        """Flushes the new content to the disk."""
         if self._scratch is None:
             return
-        with self.told():
+        with self.full_disk_named():
             for folder, _, files in os.walk(self.path):
                 for name in files:
                     _sync_file(pathlib.Path(folder, name))
@@ -205,10 +205,10 @@ class _Replacement:
                 _sync_file(self.path)
 
     def put_in_place(self) -> None:
-        """Puts what was written in the place of the target."""
+        """Replaces the target by the new content."""
         if self._scratch is None:
             return
-        with self.told():
+        with self.full_disk_named():
             if self.path.is_dir():
                 swap_folders(self.path, self.target, self._scratch)
             else:
@@ -235,17 +235,17 @@ class _Replacement:
             if self.target.exists()
             else "nothing is left of it"
         )
-        told = WriteError(
+        write_error = WriteError(
             f"`{self.name}` was not written; {there}. Expected room for it "
             f"on the disk. Received: {received}"
         )
-        told.errno, told.strerror = code, received
-        told.filename = self.name
-        return told
+        write_error.errno, write_error.strerror = code, received
+        write_error.filename = self.name
+        return write_error
 
 
 def _follow(path: Path) -> pathlib.Path:
-    """Returns what a path leads to, which need not exist."""
+    """Follows symbolic links; the target need not exist."""
     target = pathlib.Path(os.path.realpath(path))
     if target.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
@@ -253,7 +253,7 @@ def _follow(path: Path) -> pathlib.Path:
 
 
 def _keep_permissions(part: pathlib.Path, target: pathlib.Path) -> None:
-    """Gives a file the permissions and the owner of the one it replaces."""
+    """Copies permissions and owner from the replaced file to the new one."""
     try:
         old = target.stat()
     except FileNotFoundError:
@@ -275,7 +275,7 @@ def _sync_file(path: pathlib.Path) -> None:
 
 
 def _sync_folder(path: pathlib.Path) -> None:
-    # Not every file system can, and the files are on the disk already.
+    # Not every file system can sync a folder; the files are on the disk.
     with contextlib.suppress(OSError):
         _sync_file(path)
 
@@ -283,7 +283,7 @@ def _sync_folder(path: pathlib.Path) -> None:
 def _map_new(
     path: pathlib.Path, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
-    """Makes a `.npy` file with all of its room, and maps it into memory."""
+    """Allocates a `.npy` file on the disk, and maps it into memory."""
     header = {
         "descr": np.lib.format.dtype_to_descr(dtype),
         "fortran_order": False,

@@ -74,9 +74,9 @@ def lazy_module(
 
 
 def import_if_installed(*modules: str, needs: Sequence[str]) -> None:
-    """Imports modules where all packages that they need are installed.
+    """Imports modules if all packages that they need are installed.
 
-    An error of a package that is installed and broken passes unchanged.
+    Errors of a package that is installed but broken pass unchanged.
 
     Args:
         *modules: Full names of the modules.

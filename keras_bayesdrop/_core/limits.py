@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says how much memory a file would take, before any is taken.
+"""Limits on the memory that a file may take, checked before it is read.
 
 A small archive can hold gigabytes of zeros, and a header can claim any shape.
-Sizes are read off the directory of the archive and the headers of the arrays,
-and compared with each other and with a limit. NumPy only.
+The checks read sizes from the directory of the archive and from the headers of
+the arrays, and compare them with each other and with a limit. NumPy only.
 """
 
 import copy
@@ -18,30 +18,34 @@ from keras_bayesdrop._core.memory import available_memory
 from keras_bayesdrop._core.memory import describe_bytes
 from keras_bayesdrop.errors import TooLargeError
 
-# By default a file takes at most this share of the memory that is available,
+# By default a file takes at most this share of the available memory,
 _SHARE = 0.5
-# and at most this, or so many times its own size, whichever is larger.
+# and at most this many bytes, or this many times its own size if that is more.
 _ALWAYS = 2**30
 _RATIO = 100
-# No deflated byte stands for more.
+# One deflated byte unpacks to at most this many bytes.
 _DEFLATE_RATIO = 1032
 _CHUNK = 2**20
 
 
 def default_limit(size: int) -> int:
-    """Bytes of memory that a file of some size on disk may take by default."""
+    """Returns the bytes of memory that a file may take by default.
+
+    Args:
+        size: Bytes of the file on disk.
+    """
     most = max(_ALWAYS, _RATIO * size)
     available = available_memory()
     return most if available is None else min(int(available * _SHARE), most)
 
 
 class Limit:
-    """How much memory a file may take.
+    """The memory that a file may take.
 
     Args:
         path: The file.
         max_bytes: The limit; `None` for the default.
-        way_out: How to raise it, such as `"max_bytes=..."`.
+        way_out: The option that raises the limit, such as `"max_bytes"`.
     """
 
     def __init__(
@@ -49,23 +53,23 @@ class Limit:
     ) -> None:
         self.path = os.fspath(path)
         self.size = os.stat(path).st_size
-        self.given = max_bytes is not None
+        self.is_default = max_bytes is None
         self.bytes = (
             default_limit(self.size) if max_bytes is None else max_bytes
         )
         self.way_out = way_out
 
     def check(self, needed: int, what: str = "") -> None:
-        """Raises if something takes more.
+        """Raises if more memory is needed than the limit.
 
         Args:
             needed: Bytes of memory.
-            what: What of the file needs it; by default all of it.
+            what: The part of the file that needs them; by default all of it.
         """
         if needed <= self.bytes:
             return
         most = f"at most {describe_bytes(self.bytes)}"
-        if not self.given:
+        if self.is_default:
             most += (
                 f" ({_SHARE:.0%} of the memory that is available, and no more "
                 f"than {describe_bytes(_ALWAYS)} or {_RATIO} times the size of "
@@ -80,14 +84,14 @@ class Limit:
 
 
 def check_archive(archive: zipfile.ZipFile, limit: Limit) -> None:
-    """Raises if what a zip archive holds takes more than a limit.
+    """Raises if the members of a zip archive take more than a limit.
 
     Args:
         archive: Open for reading.
         limit: For all of its members together.
 
     Raises:
-        TooLargeError: If it does.
+        TooLargeError: If they do.
         ValueError: If the directory of the archive is wrong.
     """
     members = archive.infolist()
@@ -96,7 +100,7 @@ def check_archive(archive: zipfile.ZipFile, limit: Limit) -> None:
         if member.compress_type == zipfile.ZIP_STORED:
             continue
         if member.compress_type != zipfile.ZIP_DEFLATED:
-            # Others pack without bound.
+            # Other compressions have no bound on their ratio.
             raise ValueError(
                 f"an unknown compression ({member.compress_type}) of "
                 f"{member.filename}"
@@ -109,7 +113,7 @@ def check_npz(file: IO[bytes], limit: Limit) -> None:
     """Raises if the arrays of an `.npz` file take more than a limit.
 
     Args:
-        file: Open at its beginning, where it is left.
+        file: Open at its beginning, and returned to it.
         limit: For all arrays together.
 
     Raises:
@@ -129,7 +133,7 @@ def check_npy(file: IO[bytes], limit: Limit) -> None:
     """Raises if the array of an `.npy` file takes more than a limit.
 
     Args:
-        file: Open at its beginning, where it is left.
+        file: Open at its beginning, and returned to it.
         limit: For the array.
 
     Raises:
@@ -167,11 +171,11 @@ def _check_header(file: IO[bytes], size: int, name: str) -> None:
 def _check_length(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
     """Raises if a deflated member is longer than its directory says.
 
-    Whoever reads such a member at once gets all of it before the rest is cut.
+    Reading such a member at once would unpack all of it before it is cut.
     """
     longer = copy.copy(member)
     longer.file_size += 1
-    del longer.CRC  # Of what the directory says it is.
+    del longer.CRC  # It belongs to the length in the directory.
     length = 0
     with archive.open(longer) as file:
         while chunk := file.read(_CHUNK):

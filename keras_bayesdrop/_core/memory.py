@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells how much memory there is, before it is asked for."""
+"""The memory that is available to this process."""
 
 import pathlib
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 def available_memory(root: str = "/") -> int | None:
     """Returns the bytes that this process may still take; `None` if unknown.
 
-    The least of what the machine has available and of what is left of the
-    limits of the control groups that the process is in (containers, batch
-    systems). Cached files count as available: the kernel gives them up.
+    This is the minimum of the machine's available memory and of the rest of
+    each limit of the process' control groups (containers, batch systems).
+    Cached files count as available: the kernel releases them.
 
     Args:
         root: Folder that holds `proc` and `sys`.
@@ -40,7 +40,7 @@ def _machine(top: pathlib.Path) -> int | None:
 
 
 def _groups(top: pathlib.Path) -> Iterator[int | None]:
-    """Yields what is left of the limit of each group, from the inside out."""
+    """Yields the rest of each group's limit, from the inside out."""
     for line in _text(top / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -74,12 +74,12 @@ def _left_of(
 
 def _fields(path: pathlib.Path) -> dict[str, int]:
     """Reads lines of a name and a number."""
-    found = {}
+    fields = {}
     for line in _text(path).splitlines():
         name, *values = line.replace(":", " ").split()
         if values and values[0].isdigit():
-            found[name] = int(values[0])
-    return found
+            fields[name] = int(values[0])
+    return fields
 
 
 def _text(path: pathlib.Path) -> str:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intercepts Keras' random functions and loops, for one thread at a time.
 
-Keras looks its random functions up in the module `backend.random` at every
+Keras looks up its random functions in the module `backend.random` at every
 call, however a layer spells the call (by name, by attribute, through
-`functools.partial` or a helper object). So each function is replaced there
-once, by one that asks whether the thread has an observer. Without an observer
-it calls the original.
+`functools.partial` or a helper object). Each function is therefore replaced
+there once, by a function that checks whether the thread has an observer.
+Without an observer it calls the original.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ FUNCTIONS = (
 
 
 class Observer(Protocol):
-    """Takes over what a thread draws, and the loops that it draws in."""
+    """Takes over the random functions of a thread, and its loops."""
 
     def draw(self, function: str, arguments: dict[str, Any]) -> Any:
         """Returns the result of a random function."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled op library: found, checked and loaded when first asked for.
+"""Finds, checks and loads the compiled op library at its first use.
 
-The package works without it, so nothing here raises: a library that cannot be
-used comes with the reason, and with what to do about it. The environment
-variable `KBD_LIBRARY` is read when the library is first asked for: `off`
-switches it off, and any other value is the path of a file to load instead.
+The package works without the library, so nothing here raises: a library that
+cannot be used comes with the reason and the remedy. The environment variable
+`KBD_LIBRARY` is read at the first use: `off` switches the library off, and any
+other value is the path of a file to load instead.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ _ELF_IDENTITY = 16
 _ELF_HEADERS = {1: "HHIIIIIHHHHHH", 2: "HHIQQQIHHHHHH"}
 _ELF_SEGMENTS = {1: "I I 8x I 12x", 2: "I 4x Q 16x Q 8x 8x"}
 _ELF_ORDERS = {1: "<", 2: ">"}
-# Any further program headers are counted elsewhere.
+# The count of program headers does not fit here, and is stored elsewhere.
 _ELF_MANY = 0xFFFF
 
 
@@ -42,10 +42,10 @@ class Library:
 
     Attributes:
         ops: Module of the ops, or `None`.
-        problem: Why there are no ops, and what to do; empty if there are.
-        path: The file that was, or would have been, loaded; else empty.
-        build: How it was built (the module `_build_info`); `None` if it was
-            not, or if `KBD_LIBRARY` names another file.
+        problem: Why there are no ops, and the remedy; empty if there are.
+        path: The file that was loaded or tried; empty if there is none.
+        build: The module `_build_info`, which the build wrote; `None` if there
+            was no build, or if `KBD_LIBRARY` names another file.
     """
 
     ops: types.ModuleType | None = None
@@ -55,7 +55,7 @@ class Library:
 
     @property
     def gpu_code(self) -> tuple[str, ...]:
-        """The GPU architectures that there is code for, such as `"sm_80"`."""
+        """The GPU architectures that it has code for, such as `"sm_80"`."""
         if self.ops is None or self.build is None:
             return ()
         return tuple(self.build.CUDA_ARCHITECTURES)
@@ -71,9 +71,9 @@ class Library:
 
 
 def library() -> Library:
-    """Returns the op library, loading it if this is the first call.
+    """Returns the op library; the first call loads it.
 
-    Threads that ask at the same time wait for one load and get one result.
+    Threads that call at the same time wait for one load, and share its result.
     """
     with _lock:
         return _load()
@@ -100,11 +100,11 @@ def _load() -> Library:
             "build failed. Install a C++ compiler, then build it: "
             f"{REBUILD}"
         )
-    # With an editable install, what was built is not beside this file.
+    # With an editable install, the build's files are not beside this one.
     path = pathlib.Path(str(build.__file__)).with_name(build.LIBRARY)
     built_for, running = build.TENSORFLOW_VERSION, tf.__version__
     if built_for.split(".")[:2] != running.split(".")[:2]:
-        # Loaded all the same it might crash: TensorFlow's C++ classes change.
+        # Loading it might crash: TensorFlow's C++ classes change.
         return Library(
             problem=f"the op library was built for TensorFlow {built_for}, "
             f"and this is TensorFlow {running}. Build it for this one: "
@@ -133,7 +133,7 @@ def _open(path: pathlib.Path, build: types.ModuleType | None) -> Library:
         )
     try:
         ops = tf.load_op_library(str(path))
-    # Whatever is wrong with a file, the package works without it.
+    # The package works without the library, whatever is wrong with the file.
     except Exception as error:
         return no(f"the op library cannot be loaded: {error}. {way_out}")
     if not hasattr(ops, "keras_bayesdrop_build"):
@@ -142,7 +142,7 @@ def _open(path: pathlib.Path, build: types.ModuleType | None) -> Library:
 
 
 def _build_info() -> types.ModuleType | None:
-    # By name, for it is in no source tree: the build writes it beside the
+    # By name, because it is in no source tree: the build writes it beside the
     # library that it installs.
     try:
         return importlib.import_module("keras_bayesdrop._core._build_info")
@@ -174,7 +174,7 @@ def truncation(path: pathlib.Path) -> str:
 
 
 def _needed(file: IO[bytes], size: int) -> int:
-    """Bytes up to the end of the last part that the headers name."""
+    """Returns the bytes up to the end of the last part in the headers."""
     identity = file.read(_ELF_IDENTITY)
     if not identity.startswith(_ELF):
         return 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything we use of Keras that Keras does not promise to keep.
+"""All uses of Keras' private API.
 
-`tests/upstream` checks each assumption made here, so that a new Keras release
-fails there first and with a name.
+`tests/upstream` checks each assumption of this module, so that a new Keras
+release that breaks one fails there first, by name.
 """
 
 import collections
@@ -40,10 +40,10 @@ def require_tensorflow() -> None:
 
 
 def graph_of(operation: Any) -> Functional | None:
-    """Returns the graph that `operation` runs when called, if it is one.
+    """Returns the graph that a call of `operation` runs, if there is one.
 
-    That is the model itself if it is Functional, the graph inside a built
-    Sequential, and `None` for anything whose `call` is its own.
+    A Functional model is its own graph, and a built Sequential holds one. For
+    anything with its own `call` the result is `None`.
     """
     if isinstance(operation, keras.Sequential):
         if type(operation).call is not keras.Sequential.call:
@@ -81,8 +81,8 @@ def outputs_structure(graph: Functional) -> Any:
 def standardize_inputs(graph: Functional, inputs: Any) -> list[Any]:
     """Brings inputs into the order, dtype and rank that a graph expects.
 
-    Of a dict, what the model has no input for is left out: Keras pairs the
-    rest by order, and would take the wrong ones.
+    Entries of a dict that are not inputs of the model are left out: Keras
+    would pair entries and inputs by order, and take the wrong ones.
     """
     structure = inputs_structure(graph)
     if isinstance(structure, dict) and isinstance(inputs, dict):
@@ -98,30 +98,30 @@ def sublayers(layer: Any) -> list[Any]:
 
 def all_layers(model: Any) -> list[Any]:
     """Returns a model and every layer below it, each once."""
-    found: dict[int, Any] = {}
+    layers: dict[int, Any] = {}
     stack = [model]
     while stack:
         layer = stack.pop()
-        if id(layer) not in found:
-            found[id(layer)] = layer
+        if id(layer) not in layers:
+            layers[id(layer)] = layer
             stack.extend(sublayers(layer))
-    return list(found.values())
+    return list(layers.values())
 
 
 def all_built(model: Any) -> bool:
     """Returns whether a model and every layer below it have been built.
 
-    Where Keras defers that, it comes with the first batch of `fit`, after
+    Where Keras defers building, it happens in the first batch of `fit`, after
     `on_train_begin` of callbacks.
     """
     return all(getattr(layer, "built", True) for layer in all_layers(model))
 
 
 def strategy_of(model: Any) -> Any:
-    """Returns the `tf.distribute` strategy that a call of a model is under.
+    """Returns the `tf.distribute` strategy of a model's call.
 
-    That is the one whose scope this is, or else in whose scope the model was
-    made; the default strategy, if neither is there.
+    That is the strategy of the current scope, else of the scope in which the
+    model was created, else the default strategy.
     """
     if tf.distribute.has_strategy():
         return tf.distribute.get_strategy()
@@ -173,19 +173,19 @@ def own_state(layer: Any) -> frozenset[str]:
 
 
 def call_settings(layer: Any) -> tuple[Any, Any]:
-    """Returns what Keras keeps private of what a call depends on."""
+    """Returns the private settings that a call of a layer depends on."""
     attributes = vars(layer)
     policy = attributes.get("_dtype_policy")
     return attributes.get("_trainable"), getattr(policy, "name", None)
 
 
 def compiled_by(model: Any) -> Any:
-    """Returns an object that every call of `compile` makes anew."""
+    """Returns an object that every call of `compile` creates again."""
     return vars(model).get("_loss_tracker")
 
 
-# Losses to be put back: per layer, as they were before the first of the calls
-# under way, and how many these are.
+# Losses to be put back, per layer, as they were before the first of the calls
+# under way; and the number of these calls.
 _losses_before: dict[int, tuple[list[Any], set[int]]] = {}
 _calls_under_way: collections.Counter[int] = collections.Counter()
 _losses_lock = threading.RLock()
@@ -193,11 +193,11 @@ _losses_lock = threading.RLock()
 
 @contextlib.contextmanager
 def losses_kept(layer: Any) -> Iterator[None]:
-    """Puts back what calling a layer does to its list of losses.
+    """Restores a layer's list of losses after calls inside the context.
 
-    A call begins by clearing the losses of the call before, which the user
-    may not have read yet. Of calls that overlap, in several threads, the last
-    one to end puts them back: in between, the list holds losses of the others.
+    A call begins by clearing the losses of the previous call, which the user
+    may not have read yet. If calls in several threads overlap, the last one
+    to end restores the list; meanwhile it holds losses of the other calls.
     """
     layers = [
         each for each in all_layers(layer) if isinstance(each, keras.Layer)
@@ -268,7 +268,7 @@ def training_mode(layer: Any, training: bool) -> Iterator[None]:
 
     Args:
         layer: The layer whose `call` is under way.
-        training: What a layer without an argument of its own gets.
+        training: The value for layers that are called without the argument.
 
     Yields:
         Nothing.
@@ -319,8 +319,8 @@ def batches(x: Any, batch_size: int | None, steps: int | None) -> Iterator[Any]:
     if isinstance(x, types.GeneratorType):
         first = list(itertools.islice(x, 1))
         if not first:
-            return  # Keras' adapter looks at the first batch, unasked.
-        # It takes tuples only, and prints the batch otherwise.
+            return  # Keras' adapter reads the first batch by itself.
+        # It accepts tuples only, and prints the batch otherwise.
         rest = itertools.chain(first, x)
         x = (item if isinstance(item, tuple) else (item,) for item in rest)
     adapter = get_data_adapter(x, batch_size=batch_size, steps_per_epoch=steps)

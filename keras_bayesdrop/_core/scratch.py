@@ -38,13 +38,13 @@ _RENAME_EXCHANGE = 2
 
 @contextlib.contextmanager
 def scratch_folder(name: Path, target: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Makes a folder beside a target that nobody removes while it is used."""
+    """Yields a locked folder beside a target, and removes it at the end."""
     clear_left_overs(target)
     while True:
         try:
             folder = tempfile.mkdtemp(_SUFFIX, _prefix(target), target.parent)
         except OSError as error:
-            # The caller knows nothing of a scratch folder.
+            # The caller knows the target, not the scratch folder.
             error.filename = os.fspath(name)
             raise
         scratch = pathlib.Path(folder)
@@ -62,10 +62,11 @@ def scratch_folder(name: Path, target: pathlib.Path) -> Iterator[pathlib.Path]:
 def swap_folders(
     new: pathlib.Path, target: pathlib.Path, scratch: pathlib.Path
 ) -> None:
-    """Puts a folder in the place of another, in one step if that is possible.
+    """Replaces a folder by a new one, in one step if that is possible.
 
-    In two steps the target is missing for a moment; a writer that is killed
-    then leaves the old folder in the scratch folder (see `clear_left_overs`).
+    In two steps the target is missing for a moment. A writer that is killed at
+    that moment leaves the old folder in the scratch folder, and
+    `clear_left_overs` puts it back.
     """
     for number in itertools.count():
         try:
@@ -83,10 +84,10 @@ def swap_folders(
 
 
 def clear_left_overs(path: Path) -> None:
-    """Removes what killed writers of a file or folder have left beside it.
+    """Removes scratch folders that killed writers of a target left behind.
 
-    What a living writer writes is not touched. If a folder was being replaced
-    in two steps and the second is missing, the old folder is put back.
+    Scratch folders of living writers are not touched. If a writer was killed
+    between the two steps of replacing a folder, the old folder is put back.
     """
     target = pathlib.Path(os.path.realpath(path))
     pattern = re.compile(
@@ -106,7 +107,7 @@ def _prefix(target: pathlib.Path) -> str:
 
 
 def _clear(scratch: pathlib.Path, target: pathlib.Path) -> None:
-    """Removes a scratch folder, unless its writer lives."""
+    """Removes a scratch folder unless its writer is alive."""
     lock = _lock(scratch, wait=False)
     if lock is None:
         return
@@ -121,7 +122,7 @@ def _clear(scratch: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def _lock(folder: pathlib.Path, wait: bool) -> int | None:
-    """Locks a folder; `None` if it cannot be, or if another has the lock."""
+    """Locks a folder; returns `None` if that is impossible or it is taken."""
     if fcntl is None:
         return None
     try:
@@ -142,7 +143,7 @@ def _unlock(handle: int | None) -> None:
 
 
 def _exchange(one: pathlib.Path, other: pathlib.Path) -> bool:
-    """Exchanges two folders in one step; `False` if that cannot be done."""
+    """Exchanges two folders in one step; returns `False` if unsupported."""
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
         return False

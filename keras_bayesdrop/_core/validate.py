@@ -24,8 +24,8 @@ def invalid(name: str, value: Any, expected: str) -> BayesdropError:
 
     Args:
         name: Name of the argument, as the caller wrote it.
-        value: What was received.
-        expected: What was expected, such as `"a float in [0, 1]"`.
+        value: The value that was received.
+        expected: The expected value, such as `"a float in [0, 1]"`.
 
     Returns:
         The error, to be raised by the caller.
@@ -40,10 +40,10 @@ def check_rate(rate: Any, name: str = "rate", below_one: bool = False) -> float:
     """Returns `rate` as a float if it is a probability of dropping.
 
     Args:
-        rate: What the caller gave. Bools are refused: `rate=True` is a slip.
+        rate: The argument. Bools are refused: `rate=True` is a mistake.
         name: Name of the argument, for the message.
-        below_one: Whether one is refused as well, for noise whose variance is
-            infinite there.
+        below_one: Whether a rate of one is refused too, for noise whose
+            variance is infinite there.
 
     Returns:
         The rate as a Python float.
@@ -98,7 +98,7 @@ def check_int(
 
 def check_return_samples(value: Any) -> bool | pathlib.Path:
     """Returns whether to keep samples, or the file to keep them in."""
-    # `np.bool_` is no `bool`, and an int is no answer to whether.
+    # `np.bool_` is not a `bool`. An int is refused.
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
         return bool(value)
     expected = "a bool, or the path of a `.npy` file in a folder that exists"
@@ -112,7 +112,7 @@ def check_return_samples(value: Any) -> bool | pathlib.Path:
 
 def check_model(model: Any) -> None:
     """Raises unless `model` is a Keras model that has been built."""
-    # Here, so that the checks of plain values need no Keras.
+    # Imported here, so that checks of plain values need no Keras.
     import keras
 
     if not isinstance(model, keras.Model):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`keras-bayesdrop bench`: how long prediction takes here.
+"""`keras-bayesdrop bench`: times prediction on this machine.
 
-The cases run in turn, round after round, and are compared as ratios within the
-run, for machines are noisy. What is timed was checked to be equal first.
+Machines are noisy, so the cases run in turn, round after round, and are
+compared as ratios within the run. Their results are compared before that.
 """
 
 import argparse

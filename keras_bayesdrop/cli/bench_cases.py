@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `bench` times, and the check that it is worth timing."""
+"""The cases that `bench` times, and the check that they agree."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,18 +16,18 @@ from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.views import sample_function
 
 _SEED = 0
-# Of an axis that the model leaves open.
+# Size of an axis that the model leaves open.
 _OPEN_SIZE = 32
-# Roundings of a sum through some layers, in units of the last place.
+# Largest rounding error through some layers, in units of the last place.
 _ROUNDINGS = 1e4
 
 
 def random_inputs(model: Any, rows: int) -> Any:
-    """Returns standard normal inputs; zeros and ones where they are whole."""
+    """Returns standard normal inputs; zeros and ones for integer inputs."""
     graph = private_keras.graph_of(model)
     if graph is None:
         raise BayesdropError(
-            f"Model `{model.name}` does not tell the shape of its inputs. "
+            f"The shape of the inputs of model `{model.name}` is unknown. "
             "Expected a Sequential or functional model. Received: "
             f"{type(model).__name__}"
         )
@@ -45,7 +45,7 @@ def random_inputs(model: Any, rows: int) -> Any:
 
 
 def plain_pass(model: Any, x: Any) -> Callable[[], Any]:
-    """Returns one compiled forward pass, as `model.predict` has inside."""
+    """Returns one compiled forward pass, as in `model.predict`."""
     compiled = tf.function(lambda inputs: model(inputs, training=False))
     tensors = keras.tree.map_structure(tf.convert_to_tensor, x)
 
@@ -59,11 +59,11 @@ def plain_pass(model: Any, x: Any) -> Callable[[], Any]:
 def engine_cases(
     model: Any, x: Any, samples: int, masks: str
 ) -> tuple[dict[str, Callable[[], Any]], list[str]]:
-    """Returns a case per engine that can run, checked, and notes on them.
+    """Returns a checked case per engine that can run, and notes on them.
 
-    Every sample of every engine is compared with the reference engine; with
-    shared masks the first and the last sample of that are compared with the
-    network that `sample_function` returns.
+    Every sample of every engine is compared with the reference engine. With
+    shared masks, the first and the last sample of the reference engine are
+    compared with the network that `sample_function` returns.
     """
 
     def predict(engine: str, keep: bool) -> Any:
@@ -78,14 +78,16 @@ def engine_cases(
             verbose=0,
         )
 
-    right = [p.samples for p in keras.tree.flatten(predict("reference", True))]
+    reference = [
+        p.samples for p in keras.tree.flatten(predict("reference", True))
+    ]
     if masks == "shared":
         for number in (0, samples - 1):
             alone = sample_function(model, _SEED, number)(x)
             _compare(
                 f"sample_function {number}",
                 [np.asarray(y) for y in keras.tree.flatten(alone)],
-                [y[number] for y in right],
+                [y[number] for y in reference],
                 model,
             )
     cases = {"engine reference": lambda: predict("reference", False)}
@@ -93,7 +95,7 @@ def engine_cases(
         fused = keras.tree.flatten(predict("fused", True))
     except EngineUnavailableError as error:
         return cases, [f"Left out: {error}"]
-    off = _compare("fused", [p.samples for p in fused], right, model)
+    off = _compare("fused", [p.samples for p in fused], reference, model)
     cases["engine fused"] = lambda: predict("fused", False)
     return cases, [
         "Checked first: the engines' samples are equal up to rounding "
@@ -104,7 +106,7 @@ def engine_cases(
 def _compare(
     what: str, values: list[Any], right: list[Any], model: Any
 ) -> float:
-    """Returns the largest relative difference; raises if it is no rounding."""
+    """Returns the largest relative difference; raises if it is too large."""
     off = 0.0
     for value, wanted in zip(values, right, strict=True):
         scale = float(np.max(np.abs(wanted))) or 1.0

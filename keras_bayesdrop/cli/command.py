@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
         _complain("interrupted; nothing was left behind")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone (`| head`). Python would complain once more when
-        # it flushes at exit, so the rest goes nowhere.
+        # The reader has closed the pipe (`| head`). Python would report it
+        # again when it flushes at exit, so the rest is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:

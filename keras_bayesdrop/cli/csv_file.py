@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a table of numbers from text, and names the cell that is not one.
+"""Reads a table of numbers from text; an error names the wrong cell.
 
-Lines and columns are counted from 1, as an editor and a spreadsheet do.
+Lines and columns are counted from 1, as in an editor or a spreadsheet.
 """
 
 import csv
@@ -23,14 +23,14 @@ _NAMES_SHOWN = 12
 
 @dataclasses.dataclass(frozen=True)
 class CsvOptions:
-    """How to read a table.
+    """The options for reading a table.
 
     Attributes:
-        header: Whether the first line holds names. `None`: it does if it
-            holds anything that is not a number.
+        header: Whether the first line holds names. `None`: it does if any of
+            its cells is not a number.
         columns: Names, or numbers from 1, of the columns to take, in this
             order. `None`: all.
-        delimiter: What separates cells.
+        delimiter: The character between cells.
     """
 
     header: bool | None = None
@@ -45,9 +45,9 @@ class _Line:
 
 
 def read_csv(path: pathlib.Path, options: CsvOptions) -> Float64Array:
-    """Reads a table `[rows, columns]`, or says in one line why not.
+    """Reads a table `[rows, columns]`, or raises an error of one line.
 
-    Empty lines are passed over.
+    Empty lines are skipped.
     """
     try:
         lines = list(_lines(path, options.delimiter))
@@ -74,7 +74,7 @@ def read_csv(path: pathlib.Path, options: CsvOptions) -> Float64Array:
 
 
 def _lines(path: pathlib.Path, delimiter: str) -> Iterator[_Line]:
-    # A byte-order mark, as spreadsheets write it, is no part of the text.
+    # The byte-order mark that spreadsheets write is not part of the text.
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         for cells in reader:
@@ -137,8 +137,8 @@ def _parse(path: pathlib.Path, line: _Line, chosen: list[int]) -> list[float]:
                 path,
                 f"has a cell that is not a finite number, in line "
                 f"{line.number}, column {column + 1}",
-                "a number such as 1, -2.5 or 3e-4 (a header is told by "
-                "--header, other columns left out by --columns)",
+                "a number such as 1, -2.5 or 3e-4 (--header declares a "
+                "header, --columns leaves out other columns)",
                 f"{line.cells[column]!r}",
             )
         row.append(value)

@@ -24,7 +24,7 @@ from keras_bayesdrop.errors import TooLargeError
 SUFFIXES = (".npz", ".npy", ".csv")
 _EXPECTED = "a `.npz`, `.npy` or `.csv` file of numbers"
 _NPY, _ZIP = b"\x93NUMPY", b"PK"
-# What a damaged or foreign file can raise while it is read.
+# Errors that reading a damaged or foreign file can raise.
 _UNREADABLE = (
     EOFError,
     KeyError,
@@ -38,11 +38,11 @@ _UNREADABLE = (
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """What a file holds.
+    """The arrays of a file.
 
     Attributes:
         path: The file.
-        arrays: Its arrays by name; one without a name has the name `""`.
+        arrays: Its arrays by name; an array without a name has `""`.
     """
 
     path: pathlib.Path
@@ -50,20 +50,20 @@ class Data:
 
     @property
     def is_table(self) -> bool:
-        """Whether it comes from text, where a row is a line of numbers."""
+        """Returns whether the file is text with a line of numbers per row."""
         return self.path.suffix.lower() == ".csv"
 
 
 def read_data(
     name: str, options: CsvOptions, max_bytes: int | None = None
 ) -> Data:
-    """Reads a file, or says in one line why not.
+    """Reads a file, or raises an error of one line.
 
     Args:
         name: The file.
-        options: How to read it, if it is a table.
-        max_bytes: How much memory its arrays may take, if it is not; `None`
-            for the default.
+        options: The options for a table.
+        max_bytes: The memory that arrays of other files may take; `None` for
+            the default.
     """
     path = pathlib.Path(name)
     check_is_file(path, _EXPECTED)
@@ -71,7 +71,7 @@ def read_data(
     if suffix not in SUFFIXES:
         raise problem(
             path,
-            "is not data by its name",
+            "does not have a suffix of data",
             _EXPECTED,
             f"the suffix {path.suffix!r}",
         )
@@ -94,7 +94,7 @@ def _read_numpy(
     path: pathlib.Path, limit: Limit
 ) -> dict[str, npt.NDArray[Any]]:
     with path.open("rb") as file:
-        # By what it holds, as `np.load` has it.
+        # The content decides, not the suffix, as in `np.load`.
         head = file.read(len(_NPY))
         file.seek(0)
         if head == _NPY:

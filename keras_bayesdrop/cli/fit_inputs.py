@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which array of a file goes to which input of a model."""
+"""Assigns the arrays of a file to the inputs of a model."""
 
 import math
 from typing import Any
@@ -17,15 +17,15 @@ _Arrays = dict[str, npt.NDArray[Any]]
 
 
 def fit_inputs(model: Any, data: Data, chosen: str | None) -> Any:
-    """Returns what to predict from, in the form that the model takes.
+    """Returns the inputs for a prediction, in the form that the model takes.
 
-    A model with one input takes the array that is chosen, or the only one, or
-    the one of the input's name. A model with several takes arrays by name, or
-    those that `np.savez` numbered, in their order.
+    A model with one input takes the chosen array, or the only one, or the one
+    with the input's name. A model with several inputs takes arrays by name, or
+    the arrays that `np.savez` numbered, in their order.
 
     Args:
         model: The model.
-        data: What the file holds.
+        data: The arrays of the file.
         chosen: Name of the array to take, or `None`.
     """
     graph = private_keras.graph_of(model)
@@ -70,7 +70,7 @@ def _single(inputs: list[Any], data: Data, arrays: _Arrays) -> Any:
     elif names and names[0] in arrays:
         array = arrays[names[0]]
     elif not names:
-        return arrays  # A subclassed model knows what it takes.
+        return arrays  # A subclassed model selects its inputs itself.
     else:
         raise problem(
             data.path,
@@ -86,7 +86,7 @@ def _single(inputs: list[Any], data: Data, arrays: _Arrays) -> Any:
 
 
 def _from_table(data: Data, table: npt.NDArray[Any], spec: Any) -> Any:
-    """Gives a line of numbers the shape of an input, if it has that size."""
+    """Reshapes lines of numbers to the shape of an input."""
     shape = tuple(spec.shape[1:])
     width = table.shape[1]
     if None in shape:
@@ -103,7 +103,7 @@ def _from_table(data: Data, table: npt.NDArray[Any], spec: Any) -> Any:
 
 
 def _as_input(array: npt.NDArray[Any], spec: Any) -> npt.NDArray[Any]:
-    """Whole numbers for an input of whole numbers, as an embedding has it."""
+    """Converts floats to integers for an integer input, such as tokens."""
     wanted = str(spec.dtype)
     if "int" in wanted and array.dtype.kind == "f":
         rounded = np.rint(array)

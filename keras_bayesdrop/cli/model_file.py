@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads a model from a `.keras` file, in Keras' safe mode.
 
-Safe mode never runs code that a file brings. The old HDF5 format has no safe
-mode in every version of Keras, so it is refused.
+Safe mode never runs code from a file. Not every version of Keras has a safe
+mode for the old HDF5 format, so that format is refused.
 """
 
 import importlib
@@ -30,7 +30,7 @@ from keras_bayesdrop.errors import TooLargeError
 _EXPECTED = "a `.keras` file that `model.save` wrote"
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _CONFIG = "config.json"
-# What a damaged or foreign archive can raise while it is read.
+# Errors that reading a damaged or foreign archive can raise.
 _UNREADABLE = (
     EOFError,
     NotImplementedError,
@@ -44,17 +44,17 @@ _UNREADABLE = (
 def load_model(
     name: str, imports: Sequence[str] = (), max_bytes: int | None = None
 ) -> Any:
-    """Loads a model, or says in one line why not.
+    """Loads a model, or raises an error of one line.
 
     Args:
         name: The file.
-        imports: Modules to import first, which register classes of the
-            caller's own.
-        max_bytes: How much memory the weights may take; `None` for the
+        imports: Modules to import first, which register the caller's own
+            classes.
+        max_bytes: The memory that the weights may take; `None` for the
             default.
 
     Returns:
-        The Keras model, compiled if it was saved so.
+        The Keras model, compiled if it was saved compiled.
     """
     path = pathlib.Path(name)
     config = check_model_file(path, max_bytes)
@@ -69,7 +69,7 @@ def load_model(
     except Exception as error:
         first = error
     try:
-        # Perhaps only the loss or a metric is unknown, which do not predict.
+        # Perhaps only the loss or a metric is unknown; prediction needs none.
         with bounded_variables(limit):
             model = keras.saving.load_model(path, compile=False, safe_mode=True)
     except TooLargeError:
@@ -78,8 +78,8 @@ def load_model(
         raise _unloadable(path, config, first) from first
     warn(
         f"`{path}` was compiled with something that cannot be loaded "
-        f"({first_line(first, 100)}). What the outputs mean is read off the "
-        "last activation; --head says it"
+        f"({first_line(first, 100)}). The last activation decides what the "
+        "outputs mean; --head overrides it"
     )
     return model
 
@@ -89,7 +89,7 @@ def check_model_file(path: pathlib.Path, max_bytes: int | None = None) -> str:
 
     Args:
         path: The file.
-        max_bytes: How much memory the weights may take; `None` for the
+        max_bytes: The memory that the weights may take; `None` for the
             default.
     """
     check_is_file(path, _EXPECTED)
@@ -105,7 +105,7 @@ def check_model_file(path: pathlib.Path, max_bytes: int | None = None) -> str:
     if path.suffix != ".keras":
         raise problem(
             path,
-            "is not a model by its name",
+            "does not have the suffix of a model",
             _EXPECTED,
             f"the suffix {path.suffix!r}",
         )
@@ -161,10 +161,9 @@ def _unloadable(
     if '"Lambda"' in config or '"__lambda__"' in config:
         return problem(
             path,
-            "holds a Lambda layer, which is code, and code from a file is "
-            "never run here",
-            "layers that have a name; write a `keras.layers.Layer` of your "
-            "own in its place",
+            "holds a Lambda layer, which is code; code from a file is never "
+            "run",
+            "named layers; replace it by your own `keras.layers.Layer`",
             first_line(error),
         )
     return problem(
@@ -177,6 +176,6 @@ def _unloadable(
 
 
 def _innermost(error: Exception) -> str:
-    """Returns what went wrong first, which Keras quotes at the end."""
+    """Returns the original error, which Keras quotes at the end."""
     *_, last = str(error).split("Exception encountered: ")
     return first_line(last)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks how much memory the weights of a `.keras` file would take."""
+"""Checks the memory that the weights of a `.keras` file would take."""
 
 import contextlib
 import io
@@ -23,7 +23,7 @@ def check_weights(archive: zipfile.ZipFile, limit: Limit) -> None:
     """Raises if the arrays of a model's weights take more than a limit.
 
     The file of the weights may be compressed itself, and hold far more than
-    its size tells.
+    its size.
 
     Args:
         archive: A `.keras` file, whose members are within the limit.
@@ -44,15 +44,15 @@ def check_weights(archive: zipfile.ZipFile, limit: Limit) -> None:
 
 @contextlib.contextmanager
 def bounded_variables(limit: Limit) -> Iterator[None]:
-    """Bounds the variables that are made inside, before each is filled.
+    """Bounds the variables created inside, before each is filled.
 
-    A config of a few bytes can ask for layers of any size.
+    A config of a few bytes can describe layers of any size.
 
     Args:
         limit: For all variables together.
 
     Raises:
-        TooLargeError: If they take more, whatever Keras makes of that.
+        TooLargeError: If they take more, even if Keras raises another error.
     """
     plain = keras.Variable.__init__
     needed = 0
@@ -91,7 +91,7 @@ def _bytes_of(dtype: Any) -> int:
 
 
 def _size_of_hdf5(content: bytes) -> int:
-    """Bytes of all datasets, once they are unpacked."""
+    """Returns the bytes of all datasets after unpacking."""
     size = 0
 
     def add(_: str, item: Any) -> None:
@@ -102,7 +102,7 @@ def _size_of_hdf5(content: bytes) -> int:
     try:
         with h5py.File(io.BytesIO(content), "r") as file:
             file.visititems(add)
-    # Whatever a damaged file makes of the library.
+    # A damaged file can raise any error.
     except Exception as error:
         raise ValueError(f"weights that cannot be read: {error}") from error
     return size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output files: whether they can be written, and how each format is."""
+"""Checks output files before the work, and writes each format."""
 
 import functools
 import os
@@ -21,11 +21,11 @@ def check_writable(
     """Raises if a file cannot or must not be written, before any work.
 
     Args:
-        path: The file to be written.
-        force: Whether one that exists may be replaced.
-        inputs: Files that are read, which are never replaced.
+        path: The file to write.
+        force: Whether an existing file may be replaced.
+        inputs: Files that the command reads; they are never replaced.
     """
-    # What a symbolic link points to is written.
+    # A symbolic link is followed.
     folder = pathlib.Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise problem(
@@ -58,7 +58,7 @@ def check_writable(
     if not force:
         raise problem(
             path,
-            "exists, and is not overwritten",
+            "exists and is not overwritten",
             "a new name for --out, or --force",
             f"--out {path}",
         )

@@ -43,7 +43,8 @@ def run(options: argparse.Namespace) -> None:
 
     def check() -> None:
         for file in files.values():
-            check_writable(file, options.force)  # Another may have come first.
+            # Another process may have written it meanwhile.
+            check_writable(file, options.force)
 
     write_files(writers_of(predictions, files, options.interval), check)
     if not options.quiet:
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
-    # The bar is for a person who waits; standard output is for results.
+    # The progress bar is for a terminal; standard output is for results.
     bar = not options.quiet and sys.stderr.isatty()
     with contextlib.redirect_stdout(sys.stderr):
         return predict_with_uncertainty(

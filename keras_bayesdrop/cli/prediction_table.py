@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions as a table of text: a line per row of the data."""
+"""Writes predictions as comma-separated values, a line per row."""
 
 import csv
 import pathlib
@@ -19,12 +19,12 @@ def write_table(
 ) -> None:
     """Writes predictions as comma-separated values.
 
-    Numbers have as many digits as it takes to read the same ones back.
+    Numbers have enough digits to be read back exactly.
 
     Args:
         path: The file.
-        predictions: By output; names come before those of the columns if
-            there are several.
+        predictions: By output. If there are several, the output's name comes
+            before the name of a column.
         level: Probability of the interval from `lower` to `upper`.
     """
     several = len(predictions) > 1
@@ -69,7 +69,7 @@ def table_columns(predictive: Predictive, level: float) -> list[_Column]:
 
 
 def _split(name: str, values: npt.NDArray[Any]) -> Iterator[_Column]:
-    """Cuts an array into columns named after their place in a row."""
+    """Splits an array into columns, named by their index in a row."""
     for place in np.ndindex(values.shape[1:]):
         full = "_".join([name, *map(str, place)])
         index = (slice(None), *place)

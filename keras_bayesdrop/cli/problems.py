@@ -13,9 +13,9 @@ def problem(
 
     Args:
         path: The file.
-        wrong: What is wrong, such as `"cannot be read"`.
-        expected: What was expected.
-        received: What is there instead.
+        wrong: The problem, such as `"cannot be read"`.
+        expected: The expected content.
+        received: The content that was received.
     """
     return BayesdropError(
         f"`{path}` {wrong}. Expected {expected}. Received: {received}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps what others say from burying what we say."""
+"""Hides warnings and logs of other libraries."""
 
 import logging
 import sys
@@ -16,10 +16,10 @@ _LOGGERS = ("absl", "tensorflow")
 
 @contextmanager
 def quiet(debug: bool) -> Iterator[None]:
-    """Shows our warnings as one line each, and hides those of others.
+    """Shows the package's warnings as one line each, and hides others.
 
     Args:
-        debug: Whether to leave everything as it is.
+        debug: Whether to change nothing.
     """
     if debug:
         yield
@@ -40,7 +40,7 @@ def quiet(debug: bool) -> Iterator[None]:
 
 
 def warn(text: str) -> None:
-    """Writes a warning of the command line, as one line."""
+    """Writes a warning as one line."""
     sys.stderr.write(f"{PROGRAM}: warning: {' '.join(text.split())}\n")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good the deterministic network is for the ensemble, unit by unit."""
+"""The report of `consistency`: a dropout ensemble beside its network."""
 
 import random
 from typing import Any
@@ -40,35 +40,35 @@ def consistency(
         E = mean(O[t]),    V = var(O[t]),    W = O without noise
         NWGM = sigmoid(mean(logit(O[t])))    for logistic units
 
-    Where `E - W` is small the usual prediction with noise off is as good as
-    the mean over the ensemble. A small `V` means that a unit is consistent: it
-    says the same whichever other units are dropped.
+    Where `E - W` is small, the usual prediction with noise off is as good as
+    the mean over the ensemble. A small `V` means that a unit is consistent: its
+    value hardly depends on which other units are dropped.
 
-    Measured are the outputs of dense, convolutional and activation layers, in
+    The outputs of dense, convolutional and activation layers are measured, in
     nested models too. A layer that no noise reaches has `V = 0`.
 
     Args:
-        model: A built Functional or Sequential model with dropout in it, or
-            a view of one made by `stochastic`. Never changed.
-        x: Whatever `model.predict` takes.
+        model: A built Functional or Sequential model with dropout, or a view
+            of one by `stochastic`. It is not changed.
+        x: Anything that `model.predict` takes.
         num_samples: Number `T` of masks, at least 2. `E` has the standard
             error `sqrt(V / T)`, the `mc_error` of the result.
         layers: Names or paths of the layers to measure. All by default.
         threshold: Positive float. A unit is silent for an input if `|E|` is
             not above it. Defaults to `0.1`, as in the reference.
-        seed: Any integer; the masks are those that it gives in
-            `predict_with_uncertainty`. By default drawn at random.
+        seed: Any integer. The masks are the same as with this seed in
+            `predict_with_uncertainty`. Random by default.
         batch_size: Bounds the memory, as in `predict_with_uncertainty`. The
             arrays of the result have all rows.
 
     Returns:
-        The measures; `str` of the result is a table.
+        The measures, which print themselves as a table.
 
     Example:
     ```python
-    found = keras_bayesdrop.consistency(model, x_val[:10], num_samples=1000)
-    print(found)
-    found["dense_1"].deterministic_error  # E - W, [rows, units]
+    report = keras_bayesdrop.consistency(model, x_val[:10], num_samples=1000)
+    print(report)
+    report["dense_1"].deterministic_error  # E - W, [rows, units]
     ```
 
     References:
@@ -91,7 +91,7 @@ def consistency(
     plan = build_plan(model, noisy)
     if not plan.chosen:
         raise NothingToSampleError(
-            f"Model `{model.name}` has no active noise: all masks are alike. "
+            f"Model `{model.name}` has no active noise: all masks are equal. "
             "Expected at least one dropout layer with a rate above 0. "
             f"Received: {[layer.name for layer in model.layers]}"
         )
@@ -108,11 +108,11 @@ def consistency(
                 type(unit.layer).__name__,
                 threshold,
                 request.num_samples,
-                found.mean,
-                found.variance,
-                found.deterministic,
-                found.nwgm,
+                moments.mean,
+                moments.variance,
+                moments.deterministic,
+                moments.nwgm,
             )
-            for unit, found in zip(units, measured, strict=True)
+            for unit, moments in zip(units, measured, strict=True)
         ),
     )

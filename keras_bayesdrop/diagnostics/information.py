@@ -146,14 +146,15 @@ def _engine() -> tuple[str, str]:
 
 
 def _cores() -> int:
-    # Those of this process, where the system can tell.
+    # The cores of this process, where the system reports them.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _threads(cores: int) -> int:
-    # Zero is "not set"; then TensorFlow asks its environment, then the machine.
+    # Zero means "not set": TensorFlow then reads its environment variable, then
+    # the number of cores.
     setting = tf.config.threading.get_intra_op_parallelism_threads()
     if not setting:
         asked = os.environ.get("TF_NUM_INTRAOP_THREADS", "")

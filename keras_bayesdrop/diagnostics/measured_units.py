@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moments of what layers inside a model make, over masks.
+"""Moments of the outputs of inner layers, over masks.
 
-The plan of the model is run with more outputs: the values that the measured
-layers make, and what logistic layers among them take.
+The plan of the model runs with other outputs: the outputs of the measured
+layers, and the inputs of the logistic ones among them.
 """
 
 import dataclasses
@@ -51,9 +51,9 @@ class Unit:
     Attributes:
         path: Name in the report.
         layer: The layer.
-        value: Number of the value that it makes.
-        source: Number of the value that it takes, if its outputs have an
-            NWGM: it is linear up to a logistic function.
+        value: Number of its output in the graph.
+        source: Number of its input in the graph, if its outputs have an NWGM:
+            the layer is a linear map and a logistic function.
     """
 
     path: str
@@ -64,7 +64,7 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True)
 class UnitMoments:
-    """Arrays [rows, ...] of one unit, see `LayerConsistency`."""
+    """Arrays [rows, ...] of one call; see `LayerConsistency`."""
 
     mean: Array
     variance: Array
@@ -92,7 +92,7 @@ def find_units(model: Any, graph: Graph, plan: Plan, layers: Any) -> list[Unit]:
         ):
             continue
         if node.outputs[0] in plan.batchless | plan.entries:
-            continue  # No row for each input.
+            continue  # The output has no row for each input.
         calls[node.path] = calls.get(node.path, 0) + 1
         again = calls[node.path]
         path = node.path if again == 1 else f"{node.path}:{again}"
@@ -118,7 +118,7 @@ def measure_units(
     Args:
         model: The model.
         plan: Its plan.
-        units: What to measure.
+        units: The calls to measure.
         x: Arrays, or a stream of them.
         request: Number of samples, seed and batch size.
 
@@ -166,7 +166,7 @@ def _chosen(layers: Any, units: Sequence[Unit]) -> set[str]:
             "Invalid value for argument `layers`. Expected `None`, the name "
             f"of a layer, or a list of names. Received: layers={layers!r}"
         )
-    found: set[str] = set()
+    paths: set[str] = set()
     for name in names:
         matched = {u.path for u in units if name in (u.path, u.layer.name)}
         if not matched:
@@ -175,12 +175,12 @@ def _chosen(layers: Any, units: Sequence[Unit]) -> set[str]:
                 f"measured. Expected one of {[u.path for u in units]}. "
                 f"Received: {name!r}"
             )
-        found |= matched
-    return found
+        paths |= matched
+    return paths
 
 
 def _is_logistic(node: Node) -> bool:
-    """Whether a layer is linear up to a logistic function or a softmax."""
+    """Returns whether a layer is linear up to a sigmoid or a softmax."""
     layer = node.operation
     if isinstance(layer, keras.layers.Softmax):
         return len(node.inputs) == 1
@@ -189,7 +189,7 @@ def _is_logistic(node: Node) -> bool:
 
 
 def _with_outputs(plan: Plan, values: tuple[int, ...]) -> Plan:
-    """Returns a plan with other outputs. Sites keep their noise."""
+    """Returns a plan with other outputs. The sites keep their noise."""
     random = {v for step in plan.suffix for v in step.outputs}
     taken = [v for step in plan.suffix for v in step.inputs] + list(values)
     return dataclasses.replace(
@@ -212,20 +212,20 @@ def _without_noise(plan: Plan, inputs: Any) -> list[Any]:
 def _nwgm(plan: Plan, unit: Unit, mean_input: Array, rows: int) -> Array:
     """Returns the NWGM of a logistic layer.
 
-    It is the layer at the mean of its inputs, exactly, as `E(S)` is what the
-    linear part makes of that. Logarithms of outputs would be infinite where
-    outputs round to zero or one.
+    The NWGM is exactly the layer's output at the mean of its inputs, because
+    the linear part maps that mean to `E(S)`. Logarithms of outputs would be
+    infinite where outputs round to zero or one.
     """
     (step,) = (s for s in plan.steps if unit.value in s.outputs)
-    made = []
+    outputs = []
     for begin in range(0, len(mean_input), rows):
-        given = tf.cast(
+        inputs = tf.cast(
             mean_input[begin : begin + rows], plan.specs[step.inputs[0]].dtype
         )
         with keras.StatelessScope():
             if isinstance(step, NoiseStep):
-                made.append(step.noise.expected(given))
+                outputs.append(step.noise.expected(inputs))
             else:
-                made.append(step.call([given], None)[0])
-    parts = [keras.ops.convert_to_numpy(part) for part in made]
+                outputs.append(step.call([inputs], None)[0])
+    parts = [keras.ops.convert_to_numpy(part) for part in outputs]
     return as_floating(np.concatenate(parts))

@@ -257,7 +257,7 @@ def test_permissions_and_owner_are_kept():
 
 
 def test_owner_is_given_back(monkeypatch):
-    given = []
+    owners = []
     pathlib.Path("a").write_text("old")
     stat_of = pathlib.Path.stat
 
@@ -269,11 +269,11 @@ def test_owner_is_given_back(monkeypatch):
 
     pathlib.Path("part").mkdir()
     pathlib.Path("part/a").write_text("new")
-    monkeypatch.setattr(os, "chown", lambda *args: given.append(args[1:]))
+    monkeypatch.setattr(os, "chown", lambda *args: owners.append(args[1:]))
     monkeypatch.setattr(pathlib.Path, "stat", other)
     here = pathlib.Path.cwd()
     files._keep_permissions(here / "part" / "a", here / "a")
-    assert given == [(12, 34)]
+    assert owners == [(12, 34)]
 
 
 def test_new_files_have_the_permissions_of_any():
@@ -318,9 +318,9 @@ def test_array_on_disk(shape, dtype):
     desired = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     with files.replacing_array("a.npy", shape, dtype) as array:
         array[...] = desired
-    found = np.load("a.npy", allow_pickle=False)
-    assert found.dtype == desired.dtype
-    np.testing.assert_array_equal(found, desired)
+    loaded = np.load("a.npy", allow_pickle=False)
+    assert loaded.dtype == desired.dtype
+    np.testing.assert_array_equal(loaded, desired)
     np.testing.assert_array_equal(array, desired)
-    mapped = np.lib.format.open_memmap("a.npy", "r") if found.size else found
+    mapped = np.lib.format.open_memmap("a.npy", "r") if loaded.size else loaded
     np.testing.assert_array_equal(mapped, desired)

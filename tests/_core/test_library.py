@@ -77,9 +77,9 @@ def mapped():
     maps = pathlib.Path("/proc/self/maps").read_text()
     return "libkeras_bayesdrop_ops" in maps
 print(mapped())
-found = op_library.library()
-print(mapped(), found.ops is not None, repr(found.problem))
-print(op_library.library() is found)
+library = op_library.library()
+print(mapped(), library.ops is not None, repr(library.problem))
+print(op_library.library() is library)
 """
     assert run(program) == ["False", "True True ''", "True"]
 
@@ -92,9 +92,9 @@ def test_loads_from_any_folder(tmp_path):
     )
     program = """
 from keras_bayesdrop._core import op_library
-found = op_library.library()
-print(found.path, repr(found.problem), found.build)
-print(*found.instruction_set())
+library = op_library.library()
+print(library.path, repr(library.problem), library.build)
+print(*library.instruction_set())
 """
     path, isa = run(program, KBD_LIBRARY=str(moved), KBD_ISA="portable")
     assert path == f"{moved} '' None"
@@ -112,9 +112,9 @@ def test_names_no_folder_of_the_machine_that_built_it():
 @needs_library
 def test_threads_share_one_load(load):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: load(), range(32)))
-    assert found[0].ops is not None
-    assert all(one is found[0] for one in found)
+        libraries = list(pool.map(lambda _: load(), range(32)))
+    assert libraries[0].ops is not None
+    assert all(one is libraries[0] for one in libraries)
 
 
 @needs_library
@@ -129,12 +129,12 @@ print(op_library.library().instruction_set()[1])
 
 @needs_library
 def test_instruction_set_is_told_inside_a_graph(load):
-    found = load()
+    library = load()
     names = []
 
     @tf.function
     def traced():
-        names.append(found.instruction_set()[0])
+        names.append(library.instruction_set()[0])
         return tf.constant(0)
 
     traced()
@@ -144,27 +144,27 @@ def test_instruction_set_is_told_inside_a_graph(load):
 @pytest.mark.parametrize("value", ["off", "OFF"])
 def test_switched_off(load, monkeypatch, value):
     monkeypatch.setenv("KBD_LIBRARY", value)
-    found = load()
-    assert found.ops is None
-    assert "switched off by the environment variable" in found.problem
-    assert "unset it" in found.problem
-    assert found.instruction_set() == ("", "")
+    library = load()
+    assert library.ops is None
+    assert "switched off by the environment variable" in library.problem
+    assert "unset it" in library.problem
+    assert library.instruction_set() == ("", "")
 
 
 def test_not_built(load, monkeypatch):
     monkeypatch.setitem(sys.modules, "keras_bayesdrop._core._build_info", None)
-    found = load()
-    assert found.ops is None
-    assert "was not built: no C++ compiler" in found.problem
-    assert op_library.REBUILD in found.problem
+    library = load()
+    assert library.ops is None
+    assert "was not built: no C++ compiler" in library.problem
+    assert op_library.REBUILD in library.problem
 
 
 def test_built_but_missing(load, pretend):
     path = pretend()
-    found = load()
-    assert found.ops is None
-    assert f"is missing: {path}" in found.problem
-    assert op_library.REBUILD in found.problem
+    library = load()
+    assert library.ops is None
+    assert f"is missing: {path}" in library.problem
+    assert op_library.REBUILD in library.problem
 
 
 @pytest.mark.parametrize("version", ["2.17.1", "3.21.0", "2.210.0"])
@@ -172,13 +172,13 @@ def test_built_for_another_tensorflow(load, pretend, monkeypatch, version):
     # The check comes before loading: a wrong library may crash the process.
     monkeypatch.setattr(tf, "load_op_library", None)
     pretend(TENSORFLOW_VERSION=version).write_bytes(b"")
-    found = load()
-    assert found.ops is None
+    library = load()
+    assert library.ops is None
     assert (
         f"built for TensorFlow {version}, and this is TensorFlow "
-        f"{tf.__version__}" in found.problem
+        f"{tf.__version__}" in library.problem
     )
-    assert op_library.REBUILD in found.problem
+    assert op_library.REBUILD in library.problem
 
 
 def test_another_patch_release_is_no_obstacle(load, pretend):
@@ -190,11 +190,14 @@ def test_another_patch_release_is_no_obstacle(load, pretend):
 def test_broken_file(load, pretend):
     path = pretend()
     path.write_bytes(b"not a library")
-    found = load()
-    assert found.ops is None
-    assert "cannot be loaded" in found.problem
-    assert "invalid ELF header" in found.problem or "too short" in found.problem
-    assert op_library.REBUILD in found.problem
+    library = load()
+    assert library.ops is None
+    assert "cannot be loaded" in library.problem
+    assert (
+        "invalid ELF header" in library.problem
+        or "too short" in library.problem
+    )
+    assert op_library.REBUILD in library.problem
 
 
 @needs_library
@@ -207,8 +210,8 @@ def test_truncated_library_is_a_reason_and_no_crash(tmp_path, share):
     cut.write_bytes(whole[:length])
     program = """
 from keras_bayesdrop._core import op_library
-found = op_library.library()
-print(found.ops, found.problem)
+library = op_library.library()
+print(library.ops, library.problem)
 """
     (line,) = run(program, KBD_LIBRARY=str(cut))
     assert line.startswith(
@@ -221,18 +224,18 @@ print(found.ops, found.problem)
 def test_truncated_build_says_how_to_build(load, pretend, monkeypatch):
     monkeypatch.setattr(tf, "load_op_library", None)
     pretend().write_bytes(b"\x7fELF\x02\x01" + bytes(20))
-    found = load()
-    assert found.ops is None
-    assert "it is truncated: it has 26 bytes, and needs 64" in found.problem
-    assert op_library.REBUILD in found.problem
+    library = load()
+    assert library.ops is None
+    assert "it is truncated: it has 26 bytes, and needs 64" in library.problem
+    assert op_library.REBUILD in library.problem
 
 
 def test_variable_names_a_missing_file(load, monkeypatch, tmp_path):
     monkeypatch.setenv("KBD_LIBRARY", str(tmp_path / "none.so"))
-    found = load()
-    assert found.ops is None
-    assert f"is missing: {tmp_path / 'none.so'}" in found.problem
-    assert "Expected KBD_LIBRARY=off or the path" in found.problem
+    library = load()
+    assert library.ops is None
+    assert f"is missing: {tmp_path / 'none.so'}" in library.problem
+    assert "Expected KBD_LIBRARY=off or the path" in library.problem
 
 
 def test_variable_names_a_library_of_something_else():

@@ -40,14 +40,14 @@ def test_one_line_and_no_traceback(capsys, command):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "words",
     [
         ["--debug", "inspect", "none.keras"],
         ["inspect", "none.keras", "--debug"],
     ],
 )
-def test_debug_shows_the_traceback(capsys, given):
-    assert main(given) == 1
+def test_debug_shows_the_traceback(capsys, words):
+    assert main(words) == 1
     message = capsys.readouterr().err
     assert "Traceback (most recent call last):" in message
     assert message.splitlines()[-1].startswith("keras-bayesdrop: error: ")
@@ -120,9 +120,9 @@ def test_info_prints_the_report(capsys):
 def test_explain_counts_the_steps_that_are_taken(
     capsys, monkeypatch, model, rows, samples, batch_size, masks
 ):
-    given = ["--rows", rows, "--samples", samples, "--batch-size", batch_size]
-    given += ["--masks", masks, "--engine", "reference"]
-    assert main(["explain", "model.keras", *map(str, given)]) == 0
+    words = ["--rows", rows, "--samples", samples, "--batch-size", batch_size]
+    words += ["--masks", masks, "--engine", "reference"]
+    assert main(["explain", "model.keras", *map(str, words)]) == 0
     *table, last = capsys.readouterr().out.splitlines()
     plan = kbd.explain(model, engine="reference")
     assert "\n".join(table) == f"{plan}\n"
@@ -153,8 +153,8 @@ def test_explain_counts_the_steps_that_are_taken(
 
 
 def test_bench_prints_ratios_to_the_plain_passes(capsys, model):
-    given = ["--rows", "5", "--samples", "3", "--rounds", "2"]
-    assert main(["bench", "model.keras", *given]) == 0
+    words = ["--rows", "5", "--samples", "3", "--rounds", "2"]
+    assert main(["bench", "model.keras", *words]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Model `small`: 5 rows, 3 samples, shared masks\n")
     cells = re.findall(r"^(.+?)  +([\d.]+)  +([\d.]+) x$", out, re.MULTILINE)

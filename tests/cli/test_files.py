@@ -104,15 +104,15 @@ def test_mark_of_a_spreadsheet_is_no_name():
     ],
 )
 def test_tables_that_are_none(text, options, parts):
-    found = message(table, text, **options)
+    refusal = message(table, text, **options)
     for part in parts:
-        assert part in found
+        assert part in refusal
 
 
 def test_table_that_is_no_text():
     pathlib.Path("data.csv").write_bytes(b"\xff\xfe\x00\x01")
-    found = message(read_csv, pathlib.Path("data.csv"), CsvOptions())
-    assert "is not text. Expected UTF-8 text" in found
+    text = message(read_csv, pathlib.Path("data.csv"), CsvOptions())
+    assert "is not text. Expected UTF-8 text" in text
 
 
 # Arrays.
@@ -138,8 +138,8 @@ class Trap:
 def test_objects_are_never_unpickled(name):
     save = np.save if name.endswith("npy") else np.savez
     save(name, np.array([Trap()], object), allow_pickle=True)
-    found = message(read, name)
-    assert "holds Python objects" in found
+    text = message(read, name)
+    assert "holds Python objects" in text
     assert not os.path.exists("trapped")
 
 
@@ -154,9 +154,9 @@ def test_truncated_arrays(name):
     save = np.save if name.endswith("npy") else np.savez
     save(name, files.data(rows=50))
     cut(name)
-    found = message(read, name)
-    assert "is truncated, or not a NumPy file" in found
-    assert f"{os.path.getsize(name)} bytes" in found
+    text = message(read, name)
+    assert "is truncated, or not a NumPy file" in text
+    assert f"{os.path.getsize(name)} bytes" in text
 
 
 @pytest.mark.parametrize("name", ["data.npy", "data.npz"])
@@ -183,9 +183,9 @@ def test_damaged_byte_is_found():
 )
 def test_arrays_that_are_no_numbers(array):
     np.savez("data.npz", x=array)
-    found = message(read, "data.npz")
-    assert "does not hold numbers" in found
-    assert f"array `x` of type {array.dtype}" in found
+    text = message(read, "data.npz")
+    assert "does not hold numbers" in text
+    assert f"array `x` of type {array.dtype}" in text
 
 
 # Files that claim more than they are, on a machine with much memory.
@@ -200,9 +200,9 @@ def low_limit(monkeypatch):
 def test_array_that_unpacks_to_too_much(low_limit):
     np.savez_compressed("data.npz", x=np.zeros((100 * MB) // 4, "float32"))
     assert os.path.getsize("data.npz") < MB
-    found = message(read, "data.npz")
-    assert found.startswith("`data.npz` would take too much memory. Expected ")
-    assert "--max-bytes raises that. Received: 100 MB, from" in found
+    text = message(read, "data.npz")
+    assert text.startswith("`data.npz` would take too much memory. Expected ")
+    assert "--max-bytes raises that. Received: 100 MB, from" in text
     data = read_data("data.npz", CsvOptions(), 101 * MB)
     assert data.arrays["x"].nbytes == 100 * MB
 
@@ -210,8 +210,8 @@ def test_array_that_unpacks_to_too_much(low_limit):
 def test_array_larger_than_the_machine(monkeypatch):
     monkeypatch.setattr(limits, "available_memory", lambda: 1000)
     np.save("data.npy", files.data(rows=50))
-    found = message(read, "data.npy")
-    assert "Expected at most 500 bytes (50% of the memory" in found
+    text = message(read, "data.npy")
+    assert "Expected at most 500 bytes (50% of the memory" in text
     assert len(read_data("data.npy", CsvOptions(), MB).arrays[""]) == 50
 
 
@@ -228,12 +228,12 @@ def test_forged_shape(name, shape):
             archive.writestr("x.npy", array)
     tracemalloc.start()
     try:
-        found = message(read, name)
+        text = message(read, name)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert "is truncated, or not a NumPy file" in found
-    assert f"claims the shape {shape}" in found
+    assert "is truncated, or not a NumPy file" in text
+    assert f"claims the shape {shape}" in text
     assert peak < 10 * MB
 
 
@@ -258,8 +258,8 @@ def test_model_that_is_missing_or_a_folder():
 def test_truncated_model():
     files.save(files.regression(), "model.keras")
     cut("model.keras")
-    found = message(load_model, "model.keras")
-    assert "is truncated, or not a model" in found
+    text = message(load_model, "model.keras")
+    assert "is truncated, or not a model" in text
 
 
 def test_damaged_model():
@@ -269,8 +269,8 @@ def test_damaged_model():
     whole = bytearray(pathlib.Path("model.keras").read_bytes())
     whole[info.header_offset + info.compress_size // 2] ^= 1
     pathlib.Path("model.keras").write_bytes(whole)
-    found = message(load_model, "model.keras")
-    assert "a wrong checksum of model.weights.h5" in found
+    text = message(load_model, "model.keras")
+    assert "a wrong checksum of model.weights.h5" in text
 
 
 @pytest.fixture
@@ -283,9 +283,9 @@ def test_model_that_unpacks_to_too_much(low_limit, never_loaded):
     bombs.repack("model.keras", {"model.weights.h5": None})
     bombs.zeros("model.keras", "model.weights.h5", 100 * MB)
     assert os.path.getsize("model.keras") < MB
-    found = message(load_model, "model.keras")
-    assert "`model.keras` would take too much memory. Expected at" in found
-    assert "--max-bytes raises that. Received: 100 MB, from" in found
+    text = message(load_model, "model.keras")
+    assert "`model.keras` would take too much memory. Expected at" in text
+    assert "--max-bytes raises that. Received: 100 MB, from" in text
 
 
 def weights_of(shape, **kwargs):
@@ -304,8 +304,8 @@ def test_weights_that_unpack_to_too_much(low_limit, never_loaded, kwargs):
     weights = weights_of((25 * MB,), **kwargs)
     assert len(weights) < MB
     bombs.repack("model.keras", {"model.weights.h5": weights})
-    found = message(load_model, "model.keras")
-    assert "Received: 100 MB for the weights, from a file of" in found
+    text = message(load_model, "model.keras")
+    assert "Received: 100 MB for the weights, from a file of" in text
 
 
 def test_weights_in_an_archive_within_the_archive(low_limit, never_loaded):
@@ -320,8 +320,8 @@ def test_weights_in_an_archive_within_the_archive(low_limit, never_loaded):
 def test_weights_that_cannot_be_read(never_loaded):
     files.save(files.regression(), "model.keras")
     bombs.repack("model.keras", {"model.weights.h5": b"hello"})
-    found = message(load_model, "model.keras")
-    assert "weights that cannot be read" in found
+    text = message(load_model, "model.keras")
+    assert "weights that cannot be read" in text
 
 
 def test_config_that_asks_for_too_much(low_limit, monkeypatch):
@@ -344,8 +344,8 @@ def test_config_that_asks_for_too_much(low_limit, monkeypatch):
             drawn.append(tuple(shape)) or glorot(self, shape, *args, **kwargs)
         ),
     )
-    found = message(load_model, "model.keras")
-    assert "Received: 100 MB for the variables of the model, from" in found
+    text = message(load_model, "model.keras")
+    assert "Received: 100 MB for the variables of the model, from" in text
     assert drawn == [(4, 5000)]
     # Nothing is left of the bound.
     big = keras.Variable(np.zeros(15 * MB, "float32"))
@@ -372,9 +372,9 @@ def test_archive_that_is_no_model():
 def test_legacy_format_is_refused_by_what_it_holds(name):
     with h5py.File(name, "w") as file:
         file["x"] = 1
-    found = message(load_model, name)
-    assert "legacy HDF5 format, which cannot be loaded safely" in found
-    assert "save it as `.keras`" in found
+    text = message(load_model, name)
+    assert "legacy HDF5 format, which cannot be loaded safely" in text
+    assert "save it as `.keras`" in text
 
 
 def test_other_names_are_refused():
@@ -396,8 +396,8 @@ def test_code_of_a_file_is_never_run(tmp_path):
     for folder in tmp_path.glob("trapped"):
         folder.rmdir()
     files.save(model, "model.keras")
-    found = message(load_model, "model.keras")
-    assert "holds a Lambda layer, which is code" in found
+    text = message(load_model, "model.keras")
+    assert "holds a Lambda layer, which is code" in text
     assert not os.path.exists("trapped")
 
 
@@ -417,10 +417,10 @@ def test_own_layers_come_by_import(tmp_path, monkeypatch):
     # A process that has never seen the class.
     registered = keras.saving.get_custom_objects()
     registered.pop("own>Twice")
-    found = message(load_model, "model.keras")
-    assert "cannot be loaded" in found
-    assert "--import MODULE" in found
-    assert "Twice" in found
+    text = message(load_model, "model.keras")
+    assert "cannot be loaded" in text
+    assert "--import MODULE" in text
+    assert "Twice" in text
     monkeypatch.setattr(sys, "path", [*sys.path])
     loaded = load_model("model.keras", ["own_layers"])
     assert float(loaded(np.ones((1, 1)))[0, 0]) == 2

@@ -387,7 +387,7 @@ def test_does_not_overwrite_and_says_so_before_work(
     )
     assert run("--out", "out.npz", *FIXED) == 1
     message = capsys.readouterr().err
-    assert "`out.npz` exists, and is not overwritten" in message
+    assert "`out.npz` exists and is not overwritten" in message
     assert "--force" in message
     assert (folder / "out.npz").read_text() == "precious"
     assert loaded == []

@@ -95,11 +95,11 @@ def assert_within(estimate, exact, allowed):
 
 def test_moments_and_nwgm_are_those_of_all_masks():
     model, x = network(), inputs()
-    found = consistency(model, x, SAMPLES, seed=1)
+    report = consistency(model, x, SAMPLES, seed=1)
     p, sums, plain = enumerated(model, x, scipy.special.expit)
-    assert [layer.path for layer in found.layers] == ["hidden", "last"]
+    assert [layer.path for layer in report.layers] == ["hidden", "last"]
     for path in ("hidden", "last"):
-        layer = found[path]
+        layer = report[path]
         outputs = scipy.special.expit(sums[path])
         mean = expectation(p, outputs)
         variance = expectation(p, (outputs - mean) ** 2)
@@ -134,9 +134,9 @@ def test_moments_and_nwgm_are_those_of_all_masks():
 
 def test_a_linear_network_has_no_error():
     model, x = network(None), inputs()
-    found = consistency(model, x, SAMPLES, seed=2)
+    report = consistency(model, x, SAMPLES, seed=2)
     p, sums, plain = enumerated(model, x, lambda values: values)
-    for layer in found.layers:
+    for layer in report.layers:
         exact = expectation(p, sums[layer.path])
         np.testing.assert_allclose(exact, plain[layer.path], rtol=1e-11)
         error, error_of_variance = spread(p, sums[layer.path])
@@ -176,16 +176,16 @@ def test_nwgm_of_classes_and_of_saturated_units():
             keras.layers.Activation("tanh", name="other")(sums),
         ],
     )
-    found = consistency(model, inputs(), 30, seed=0)
-    mean = found["sums"].mean.astype(np.float64)
+    report = consistency(model, inputs(), 30, seed=0)
+    mean = report["sums"].mean.astype(np.float64)
     np.testing.assert_allclose(
-        found["classes"].nwgm, scipy.special.softmax(mean, -1), rtol=1e-5
+        report["classes"].nwgm, scipy.special.softmax(mean, -1), rtol=1e-5
     )
     # Its outputs round to one; logarithms of their complements are infinite.
     np.testing.assert_allclose(
-        found["saturated"].nwgm, scipy.special.expit(100 * mean), atol=2e-4
+        report["saturated"].nwgm, scipy.special.expit(100 * mean), atol=2e-4
     )
-    assert found["other"].nwgm is None
+    assert report["other"].nwgm is None
 
 
 def silent_and_active_model():
@@ -212,8 +212,8 @@ def silent_and_active_model():
 
 def test_silent_active_and_sparse():
     x = np.array([[0.0], [0.0], [0.0], [1.0]])
-    found = consistency(silent_and_active_model(), x, 5, seed=0)
-    units = found["units"]
+    report = consistency(silent_and_active_model(), x, 5, seed=0)
+    units = report["units"]
     np.testing.assert_array_equal(
         units.silent,
         [[True, True, False, False, True]] * 3
@@ -226,7 +226,7 @@ def test_silent_active_and_sparse():
     assert not units.variance.any()
     np.testing.assert_allclose(units.deterministic_error, 0.0, atol=1e-7)
     assert units.dropout_variance == units.ensemble_gap == 0.0
-    last = found["last"]
+    last = report["last"]
     np.testing.assert_allclose(last.dropout_variance, np.mean(last.variance))
     gap = np.mean(np.abs(last.mean - last.deterministic))
     np.testing.assert_allclose(last.ensemble_gap, gap, rtol=1e-6)
@@ -236,9 +236,9 @@ def test_silent_active_and_sparse():
 
 def test_table_and_names():
     x = np.array([[0.0], [0.0], [0.0], [1.0]])
-    found = consistency(silent_and_active_model(), x, 5, seed=0)
-    assert isinstance(found, Consistency)
-    lines = str(found).splitlines()
+    report = consistency(silent_and_active_model(), x, 5, seed=0)
+    assert isinstance(report, Consistency)
+    lines = str(report).splitlines()
     assert lines[0] == "Model `small`, 5 masks, 4 inputs"
     titles = ["layer", "class", "units", "E", "V", "|E - W|", "|E - NWGM|"]
     titles += ["silent", "active", "sparsity"]
@@ -246,12 +246,12 @@ def test_table_and_names():
     cells = [cell.strip() for cell in lines[4].split("  ") if cell.strip()]
     shares = ["40.0 %", "40.0 %", "55.0 %"]
     assert cells == ["units", "Dense", "5", "0.4", "0", "0", "-", *shares]
-    assert repr(found) == str(found)
-    assert found._repr_html_().count("<tr>") == 3
-    assert [layer.path for layer in found.layers] == ["units", "last"]
-    assert "path='last', layer='Dense', shape=(4, 1)" in repr(found.layers[1])
+    assert repr(report) == str(report)
+    assert report._repr_html_().count("<tr>") == 3
+    assert [layer.path for layer in report.layers] == ["units", "last"]
+    assert "path='last', layer='Dense', shape=(4, 1)" in repr(report.layers[1])
     with pytest.raises(BayesdropError, match=r"\['units', 'last'\]. Received"):
-        found["none"]
+        report["none"]
 
 
 def test_layers_of_all_kinds_and_places():
@@ -270,37 +270,37 @@ def test_layers_of_all_kinds_and_places():
     )(x)
     model = keras.Model([first, second], x)
     rng = np.random.default_rng(0)
-    given = [
+    x = [
         rng.normal(size=(7, *shape)).astype(np.float32)
         for shape in ((4, 4, 1), (3,))
     ]
     before = [np.array(w) for w in model.get_weights()]
-    found = consistency(model, given, 20, seed=0)
-    shapes = {layer.path: layer.mean.shape for layer in found.layers}
+    report = consistency(model, x, 20, seed=0)
+    shapes = {layer.path: layer.mean.shape for layer in report.layers}
     assert set(shapes) == {
         *("conv", "relu", "dense", "inner/shared", "shared", "connections")
     }
     assert shapes["conv"] == (7, 2, 2, 2)
-    for layer in found.layers:
+    for layer in report.layers:
         for array in (layer.mean, layer.variance, layer.deterministic):
             assert array.shape == layer.mean.shape
             assert np.all(np.isfinite(array))
         assert np.any(layer.variance > 0), layer.path
         assert (layer.nwgm is None) == (layer.path in ("conv", "relu", "dense"))
     np.testing.assert_allclose(
-        found["connections"].deterministic,
-        kbd.deterministic(model)(given),
+        report["connections"].deterministic,
+        kbd.deterministic(model)(x),
         rtol=1e-5,
     )
     for one, other in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
     # In parts, and as a stream: the same.
-    stream = tf.data.Dataset.from_tensor_slices((tuple(given),)).batch(3)
+    stream = tf.data.Dataset.from_tensor_slices((tuple(x),)).batch(3)
     for again in (
-        consistency(model, given, 20, seed=0, batch_size=2),
+        consistency(model, x, 20, seed=0, batch_size=2),
         consistency(model, stream, 20, seed=0),
     ):
-        for layer in found.layers:
+        for layer in report.layers:
             other = again[layer.path]
             for name in ("mean", "variance", "deterministic", "nwgm"):
                 value = getattr(layer, name)
@@ -312,21 +312,21 @@ def test_layers_of_all_kinds_and_places():
     twice = keras.Sequential([keras.Input((3,)), keras.layers.Dropout(0.5)])
     body = keras.layers.Dense(3, name="body")
     model = keras.Model(second, body(body(twice(second))))
-    paths = [each.path for each in consistency(model, given[1], 5).layers]
+    paths = [each.path for each in consistency(model, x[1], 5).layers]
     assert paths == ["body", "body:2"]
     for layers in ("body:2", ["body:2"]):
-        (only,) = consistency(model, given[1], 5, layers=layers).layers
+        (only,) = consistency(model, x[1], 5, layers=layers).layers
         assert only.path == "body:2"
-    assert len(consistency(model, given[1], 5, layers="body").layers) == 2
+    assert len(consistency(model, x[1], 5, layers="body").layers) == 2
 
 
 def test_views_and_half_precision():
     model, x = network(), inputs()
     site = model.layers[2].name
     view = kbd.stochastic(model, layers=site)
-    found = consistency(view, x, 10, seed=0)
-    assert not found["hidden"].variance.any()
-    assert found["last"].variance.any()
+    report = consistency(view, x, 10, seed=0)
+    assert not report["hidden"].variance.any()
+    assert report["last"].variance.any()
     half = keras.Sequential(
         [
             keras.Input((3,)),
@@ -366,7 +366,7 @@ def test_wrong_arguments(change, error, message):
 
 def test_wrong_models():
     plain = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    with pytest.raises(NothingToSampleError, match="all masks are alike"):
+    with pytest.raises(NothingToSampleError, match="all masks are equal"):
         consistency(plain, inputs(), 5)
     empty = keras.Sequential([keras.Input((3,)), keras.layers.Dropout(0.5)])
     with pytest.raises(BayesdropError, match="no units to measure"):

@@ -21,8 +21,8 @@ from keras_bayesdrop.errors import BayesdropError
 def pretend(monkeypatch):
     """Returns a function that puts another library in place."""
 
-    def replace(found):
-        monkeypatch.setattr(op_library, "library", lambda: found)
+    def replace(library):
+        monkeypatch.setattr(op_library, "library", lambda: library)
 
     return replace
 

@@ -56,51 +56,51 @@ def test_scales_of_every_layer():
     inner = model.get_layer("inner")
     conv = inner.get_layer("conv")
     conv.row_scales.assign([0.25, 0.5])
-    found = relevance(model)
+    report = relevance(model)
     # Keras puts the two branches in an order of its own.
-    assert [(each.path, each.layer) for each in found.layers] == [
+    assert [(each.path, each.layer) for each in report.layers] == [
         ("inner/conv", "BayesianConv2D"),
         ("inner/map", "Conv2D"),
         ("words/embeddings", "Embedding"),
         ("lstm/lstm_cell", "LSTMCell"),
         ("last", "BayesianDense"),
     ]
-    np.testing.assert_array_equal(found["inner/conv"].rows, [0.25, 0.5])
-    assert found["inner/conv"].matrix is None
+    np.testing.assert_array_equal(report["inner/conv"].rows, [0.25, 0.5])
+    assert report["inner/conv"].matrix is None
     both = PRIORS["both"].scales(inner.get_layer("map").kernel)
-    np.testing.assert_array_equal(found["inner/map"].rows, both.rows)
-    assert found["inner/map"].rows.shape == (3,)
-    assert found["inner/map"].matrix == both.matrix
-    assert found["words/embeddings"].rows is None
+    np.testing.assert_array_equal(report["inner/map"].rows, both.rows)
+    assert report["inner/map"].rows.shape == (3,)
+    assert report["inner/map"].matrix == both.matrix
+    assert report["words/embeddings"].rows is None
     cell = model.get_layer("lstm").cell
     np.testing.assert_array_equal(
-        found["lstm/lstm_cell"].rows, PRIORS["ard"].scales(cell.kernel).rows
+        report["lstm/lstm_cell"].rows, PRIORS["ard"].scales(cell.kernel).rows
     )
     last = model.get_layer("last").learned_scales()
-    np.testing.assert_array_equal(found["last"].rows, last.rows)
-    assert isinstance(found["last"].matrix, float)
+    np.testing.assert_array_equal(report["last"].rows, last.rows)
+    assert isinstance(report["last"].matrix, float)
 
 
 def test_table():
     model = make_model()
     model.get_layer("inner").get_layer("conv").row_scales.assign([0.25, 0.75])
-    found = relevance(model)
-    assert repr(found) == str(found)
-    assert found._repr_html_().count("<tr>") == 6
-    assert [layer.path for layer in found.layers] == [
+    report = relevance(model)
+    assert repr(report) == str(report)
+    assert report._repr_html_().count("<tr>") == 6
+    assert [layer.path for layer in report.layers] == [
         "inner/conv",
         "inner/map",
         "words/embeddings",
         "lstm/lstm_cell",
         "last",
     ]
-    lines = str(found).splitlines()
+    lines = str(report).splitlines()
     assert lines[0] == "Model `net`, prior scales of weights"
     rows = [line.split() for line in lines[2:]]
     assert rows[0] == [
         "layer", "class", "rows", "least", "median", "most", "matrix"
     ]  # fmt: skip
-    words = f"{found['words/embeddings'].matrix:.3g}"
+    words = f"{report['words/embeddings'].matrix:.3g}"
     assert rows[4] == ["words/embeddings", "Embedding", *"----", words]
     assert rows[2] == [
         "inner/conv", "BayesianConv2D", "2", "0.25", "0.5", "0.75", "-"
@@ -138,11 +138,11 @@ def test_models_of_any_kind():
 
 def test_nothing_found():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
-    found = relevance(model)
-    assert found.layers == ()
-    assert str(found).endswith("No layer with learned scales.")
+    report = relevance(model)
+    assert report.layers == ()
+    assert str(report).endswith("No layer with learned scales.")
     with pytest.raises(BayesdropError, match=r"Expected one of .*Received"):
-        found["dense"]
+        report["dense"]
     with pytest.raises(BayesdropError, match=r"`model`. Expected"):
         relevance(3)
 
