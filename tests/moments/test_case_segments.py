@@ -97,7 +97,9 @@ def test_exact_rules_need_none(monkeypatch):
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
 def test_rows_are_taken_as_memory_allows(covariance, monkeypatch):
     model, x = _wide(7, 20, 0.05), _inputs(9, 7)
-    expected = kbd.predict_with_uncertainty(model, x, verbose=0, method=kbd.Moments(covariance=covariance))
+    expected = kbd.predict_with_uncertainty(
+        model, x, verbose=0, method=kbd.Moments(covariance=covariance)
+    )
     # 29 cases of 20 units, four float32 each: memory for two rows.
     monkeypatch.setattr(limits, "_FULL_BYTES", 29 * 20 * 16 * 2)
     run = limits.case_rows(
@@ -106,7 +108,9 @@ def test_rows_are_taken_as_memory_allows(covariance, monkeypatch):
         covariance == "full",
     )
     assert run == 2
-    prediction = kbd.predict_with_uncertainty(model, x, verbose=0, method=kbd.Moments(covariance=covariance))
+    prediction = kbd.predict_with_uncertainty(
+        model, x, verbose=0, method=kbd.Moments(covariance=covariance)
+    )
     np.testing.assert_allclose(
         prediction.mean, expected.mean, rtol=1e-5, atol=1e-6
     )

@@ -334,7 +334,9 @@ class ErrorTest(TestCase):
             DropoutL2(0.3, 0.7, num_train_examples=11, **{name: 2})
 
     def test_unknown_keyword(self):
-        with self.assertRaisesRegex(TypeError, r"DropoutL2\.__init__\(\) .*'scale'"):
+        with self.assertRaisesRegex(
+            TypeError, r"DropoutL2\.__init__\(\) .*'scale'"
+        ):
             DropoutL2(**ARGUMENTS, scale=1.0)
 
     @parameterized.parameters(
