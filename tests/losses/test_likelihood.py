@@ -26,10 +26,12 @@ LIKELIHOODS = [
 
 @pytest.mark.parametrize(
     ("likelihood", "expected"),
-    zip(
-        LIKELIHOODS,
-        [1 / 50, 1 / 150, 0.5 / 50, 0.5 / 150, 0.25 / 150],
-        strict=True,
+    list(
+        zip(
+            LIKELIHOODS,
+            [1 / 50, 1 / 150, 0.5 / 50, 0.5 / 150, 0.25 / 150],
+            strict=True,
+        )
     ),
 )
 def test_loss_per_nat(likelihood, expected):

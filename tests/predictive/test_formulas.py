@@ -226,7 +226,7 @@ def test_all_users_take_the_same_noise(monkeypatch):
     p = predictive(HEADS[-1])
     relative = 1.001 * (p.mc_error / np.sqrt(p.total)).max()
     y = np.zeros((7, 3))
-    loss = pinball_loss(p, y, 0.1)
+    loss = pinball_loss(y, p, 0.1)
     moments = dataclasses.replace(p, samples=None)
     loss_of_moments = pinball_loss(moments, y, 0.1)
     assert tolerance_met(p, relative=relative).all()
@@ -235,7 +235,7 @@ def test_all_users_take_the_same_noise(monkeypatch):
     np.testing.assert_allclose(p.aleatoric, 1 / 6, rtol=1e-6)
     np.testing.assert_allclose(served(p)["aleatoric"], 1 / 6, rtol=1e-6)
     assert not tolerance_met(p, relative=relative).all()
-    assert pinball_loss(p, y, 0.1) != loss
+    assert pinball_loss(y, p, 0.1) != loss
     assert pinball_loss(moments, y, 0.1) != loss_of_moments
 
 
@@ -254,7 +254,7 @@ def test_metrics_take_the_likelihood_of_labels(
         samples = samples[..., 0]
     p = Predictive.from_samples(samples, head)
     expected = -p.log_likelihood(labels).mean()
-    assert negative_log_likelihood(p.mean, labels) == pytest.approx(expected)
+    assert negative_log_likelihood(labels, p.mean) == pytest.approx(expected)
     formula = getattr(module, kind).label_probabilities
     monkeypatch.setattr(
         getattr(module, kind),
@@ -263,4 +263,4 @@ def test_metrics_take_the_likelihood_of_labels(
     )
     changed = -p.log_likelihood(labels).mean()
     assert changed == pytest.approx(2 * expected)
-    assert negative_log_likelihood(p.mean, labels) == pytest.approx(changed)
+    assert negative_log_likelihood(labels, p.mean) == pytest.approx(changed)
