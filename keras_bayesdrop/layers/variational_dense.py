@@ -29,7 +29,8 @@ class VariationalDense(VariationalLayer, keras.layers.Dense):
 
     The layer adds `kl_weight * c / (N * D) * KL(q || prior)` to the loss, the
     sum over all weights, with `N` training examples, and `D` and `c` by the
-    loss as in `DropoutL2` (both 1 for a log-likelihood in nats). Weights of large
+    loss as in `DropoutL2` (both 1 for a log-likelihood in nats). Weights of
+    large
 
         alpha = sigma^2 / theta^2
 
