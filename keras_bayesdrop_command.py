@@ -27,6 +27,8 @@ ENGINES = ("auto", "fused", "reference")
 MASKS = ("shared", "independent")
 METHODS = ("sampling", "moments", "rao_blackwell")
 HEADS = ("auto", "regression", "classification", "binary")
+_DRAWING = "sampling or rao_blackwell"
+_LABELS = "classification or binary"
 OUTPUT_SUFFIXES = (".npz", ".csv", ".npy")
 
 _DESCRIPTION = "How sure is a Keras model? Uncertainty by Monte Carlo dropout."
@@ -338,32 +340,19 @@ def _check_predict(options: argparse.Namespace) -> None:
             f"{', '.join(OUTPUT_SUFFIXES)}, received {options.out!r}"
         )
     options.keep_samples |= suffix == ".npy"
-    if options.method != "sampling":
-        for name, asked in (
-            ("--quantiles", options.quantiles is not None),
-            ("--keep-samples, or --out with .npy,", options.keep_samples),
-        ):
-            if asked:
-                options.parser.error(
-                    f"{name} needs samples: expected --method sampling, "
-                    f"received --method {options.method}"
-                )
-    if options.method == "moments":
-        for name, default in (("masks", "shared"), ("engine", "auto")):
-            value = getattr(options, name)
-            if value != default:
-                options.parser.error(
-                    f"--{name} is for samples: expected --method sampling or "
-                    f"rao_blackwell, received --method moments --{name} {value}"
-                )
-    for name, value, expected in (
-        ("--from-logits", options.from_logits, ("classification", "binary")),
-        ("--noise-precision", options.noise_precision, ("regression",)),
+    for name, is_set, option, expected in (
+        ("--quantiles", options.quantiles, "method", "sampling"),
+        ("keeping samples", options.keep_samples, "method", "sampling"),
+        ("--masks", options.masks != MASKS[0], "method", _DRAWING),
+        ("--engine", options.engine != ENGINES[0], "method", _DRAWING),
+        ("--from-logits", options.from_logits, "head", _LABELS),
+        ("--noise-precision", options.noise_precision, "head", "regression"),
     ):
-        if value is not None and options.head not in expected:
+        value = getattr(options, option)
+        if is_set and value not in expected.split(" or "):
             options.parser.error(
-                f"{name} says more about a head: expected --head "
-                f"{' or '.join(expected)}, received --head {options.head}"
+                f"{name} does not go with --{option} {value}: expected "
+                f"--{option} {expected}"
             )
     if len(options.delimiter) != 1:
         options.parser.error(

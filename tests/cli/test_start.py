@@ -77,9 +77,26 @@ def test_wrong_arguments(capsys, words, part):
         (("--delimiter", ""), "expected one character"),
         (
             ("--method", "moments", "--quantiles", "0.5"),
-            "--quantiles needs samples: expected --method sampling",
+            "--quantiles does not go with --method moments: expected "
+            "--method sampling",
         ),
-        (("--method", "moments", "--out", "o.npy"), "needs samples"),
+        (
+            ("--method", "moments", "--out", "o.npy"),
+            "keeping samples does not go with --method moments",
+        ),
+        (
+            ("--method", "moments", "--masks", "independent"),
+            "expected --method sampling or rao_blackwell",
+        ),
+        (
+            ("--method", "moments", "--engine", "fused"),
+            "--engine does not go with --method moments",
+        ),
+        (("--from-logits",), "expected --head classification or binary"),
+        (
+            ("--head", "binary", "--noise-precision", "4"),
+            "expected --head regression",
+        ),
     ],
 )
 def test_wrong_arguments_of_predict(capsys, words, part):
