@@ -75,8 +75,8 @@ def _randomise(model):
 def test_connections_with_a_skip_eq_15_to_26(noise, dtype, tolerance):
     x = keras.Input((2,), dtype=dtype)
     dense = kbd.layers.DropConnectDense
-    one = dense(2, 0.3, noise, dtype=dtype)
-    two = dense(2, 0.4, noise, dtype=dtype)
+    one = dense(2, 0.3, noise=noise, dtype=dtype)
+    two = dense(2, 0.4, noise=noise, dtype=dtype)
     hidden = one(x)
     model = keras.Model(x, layers.Add(dtype=dtype)([two(hidden), hidden]))
     _randomise(model)
