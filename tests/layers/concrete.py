@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers with concrete dropout for tests."""
 
-from tests.helpers import flat
 import math
 import pathlib
 
@@ -12,6 +11,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop._core import op_library
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.layers import ConcreteDropout
+from tests.helpers import flat
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 layers = keras.layers
@@ -88,7 +88,9 @@ def dense_with(kernel, **kwargs):
 
 def predict(model, x, **kwargs):
     settings = {"num_samples": 9, "seed": 3, "verbose": 0, **kwargs}
-    return kbd.predict_with_uncertainty(model, x, return_samples=True, **flat(**settings)).samples
+    return kbd.predict_with_uncertainty(
+        model, x, return_samples=True, **flat(**settings)
+    ).samples
 
 
 def traces(model):
