@@ -13,7 +13,6 @@ from typing import Any
 from typing import TypeVar
 
 from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop.errors import BayesdropError
 
 MASKS = ("shared", "independent")
 ENGINES = ("auto", "reference", "fused")
@@ -35,12 +34,10 @@ class Choice:
     @classmethod
     def from_config(cls: type["_C"], config: Mapping[str, Any]) -> "_C":
         """Makes an object of what `get_config` returned."""
-        known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        unknown = sorted(set(config) - known)
-        if unknown:
-            raise BayesdropError(
-                f"Invalid config of `{cls.__name__}`. Expected keys out of "
-                f"{sorted(known)}. Received: {unknown}"
+        names = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        if not isinstance(config, Mapping) or not names.issuperset(config):
+            raise invalid(
+                "config", config, f"a dict with keys among {sorted(names)}"
             )
         return cls(**config)
 
@@ -70,8 +67,8 @@ def get_choice(value: Any, argument: str, classes: tuple[type[_C], ...]) -> _C:
         argument: Name of the argument, for the message.
         classes: What is allowed.
     """
-    if isinstance(value, classes):
-        return value
+    if type(value) in classes:
+        return value  # type: ignore[no-any-return]
     by_name = {snake_case(cls): cls for cls in classes}
     if isinstance(value, str) and value in by_name:
         return by_name[value]()

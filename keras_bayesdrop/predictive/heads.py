@@ -5,19 +5,19 @@ A head is `"regression"`, `"classification"` or `"binary"`, or an object where
 there is more to say. A model with several outputs has a head for each.
 """
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 from typing import ClassVar
 
+from keras_bayesdrop._core.choice import Choice
+from keras_bayesdrop._core.choice import get_choice
+from keras_bayesdrop._core.choice import serialize as serialize
 from keras_bayesdrop._core.validate import check_bool
 from keras_bayesdrop._core.validate import check_positive
-from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop.errors import BayesdropError
 
 
 @dataclass(frozen=True)
-class Head:
+class Head(Choice):
     """The meaning of one output of a model; the base of all heads.
 
     A subclass is a frozen dataclass that names its `task` and checks its
@@ -29,20 +29,6 @@ class Head:
 
     task: ClassVar[str]
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make this head again.
-
-        Example:
-        ```python
-        Regression(noise_precision=4.0).get_config()
-        # {'noise_precision': 4.0}
-        ```
-        """
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-        }
-
     def resolved(self) -> "Head":
         """Returns the head of the same output with its logits resolved."""
         return self
@@ -50,16 +36,6 @@ class Head:
     def without_noise(self) -> "Head":
         """Returns the head of the function itself, not of an observation."""
         return self
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Head":
-        """Makes a head from what `get_config` returned."""
-        names = {field.name for field in dataclasses.fields(cls)}
-        if not isinstance(config, dict) or not names.issuperset(config):
-            raise invalid(
-                "config", config, f"a dict with keys among {sorted(names)}"
-            )
-        return cls(**config)
 
 
 @dataclass(frozen=True)
@@ -172,35 +148,6 @@ def get(identifier: Any, name: str = "head") -> Any:
     Returns:
         The head; `None` for `None`.
     """
-    if identifier is None or type(identifier) in HEADS.values():
-        return identifier
-    if isinstance(identifier, str) and identifier in HEADS:
-        return HEADS[identifier]()
-    if isinstance(identifier, dict):
-        return _deserialize(identifier)
-    tasks = ", ".join(repr(task) for task in HEADS)
-    classes = ", ".join(kind.__name__ for kind in HEADS.values())
-    raise invalid(name, identifier, f"one of {tasks}, or one of {classes}")
-
-
-def serialize(head: Head) -> dict[str, Any]:
-    """Returns a head as a plain dict, which `get` reads.
-
-    Example:
-    ```python
-    serialize(Binary(from_logits=True))
-    # {'class_name': 'Binary', 'config': {'from_logits': True}}
-    ```
-    """
-    return {"class_name": type(head).__name__, "config": head.get_config()}
-
-
-def _deserialize(values: dict[str, Any]) -> Head:
-    kinds = {kind.__name__: kind for kind in HEADS.values()}
-    kind = kinds.get(str(values.get("class_name")))
-    if kind is None or set(values) != {"class_name", "config"}:
-        raise BayesdropError(
-            "Cannot read a head from a dict. Expected the keys 'class_name' "
-            f"(one of {sorted(kinds)}) and 'config'. Received: {values!r}"
-        )
-    return kind.from_config(values["config"])
+    if identifier is None:
+        return None
+    return get_choice(identifier, name, tuple(HEADS.values()))

@@ -166,7 +166,7 @@ def test_a_file_of_an_unknown_head(tmp_path):
     }
     meta["head"]["class_name"] = "Ranking"
     np.savez(path, meta=np.array(json.dumps(meta)), **arrays)
-    with pytest.raises(BayesdropError, match=LOAD_ERROR + ".*read a head"):
+    with pytest.raises(BayesdropError, match=LOAD_ERROR + ".*`head`"):
         Predictive.load(path)
 
 

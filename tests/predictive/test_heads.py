@@ -104,9 +104,7 @@ def test_unknown_heads(identifier):
     ids=str,
 )
 def test_bad_dicts(values):
-    with pytest.raises(
-        BayesdropError, match=r"read a head.*'Binary'.*Received"
-    ):
+    with pytest.raises(BayesdropError, match=r"`head`.*'binary'.*Received"):
         heads.get(values)
 
 
