@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_model
 from keras_bayesdrop._core.validate import check_return_samples
@@ -27,9 +28,29 @@ from keras_bayesdrop.decisions._uncertainty import check_row_values
 from keras_bayesdrop.decisions._uncertainty import row_uncertainty
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NothingToSampleError
+from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction import methods
+from keras_bayesdrop.prediction.api import OLD_KEYWORDS
 from keras_bayesdrop.prediction.api import predict_with_uncertainty
+from keras_bayesdrop.prediction.detection import check_heads
+from keras_bayesdrop.prediction.methods import Method
+from keras_bayesdrop.prediction.methods import Sampling
+from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.predictive import Predictive
+
+# Options of `predict_with_uncertainty`, which callables do not take.
+_DEFAULTS: dict[str, Any] = {
+    "num_samples": 50,
+    "batch_size": None,
+    "seed": None,
+    "method": Sampling(),
+    "head": "auto",
+    "layers": None,
+    "return_samples": False,
+    "allow_hidden_noise": False,
+    "verbose": 0,
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -103,8 +124,16 @@ class Cascade:
             `Predictive.defer`; or a callable that maps the output of the fast
             model to numbers `[rows]`. A callable is needed if that output is
             not a single `Predictive`.
-        **options: Passed to `predict_with_uncertainty` for Keras models, such
-            as `num_samples` and `seed`.
+        num_samples: As in `predict_with_uncertainty`, which gets this and all
+            that follow, for Keras models.
+        batch_size: As in `predict_with_uncertainty`.
+        seed: As in `predict_with_uncertainty`.
+        method: As in `predict_with_uncertainty`.
+        head: As in `predict_with_uncertainty`.
+        layers: As in `predict_with_uncertainty`.
+        return_samples: Bool. Whether the predictions keep their samples.
+        allow_hidden_noise: As in `predict_with_uncertainty`.
+        verbose: As in `predict_with_uncertainty`. Defaults to `0`.
 
     Example:
     ```python
@@ -114,6 +143,7 @@ class Cascade:
     ```
     """
 
+    @refuse_old_keywords(OLD_KEYWORDS)
     def __init__(
         self,
         fast: Any,
@@ -122,7 +152,15 @@ class Cascade:
         budget: Budget | None = None,
         threshold: float | None = None,
         by: str | Callable[[Any], Any] = "auto",
-        **options: Any,
+        num_samples: int = 50,
+        batch_size: int | None = None,
+        seed: int | None = None,
+        method: str | Method = "sampling",
+        head: Any = "auto",
+        layers: LayerSelection = None,
+        return_samples: bool = False,
+        allow_hidden_noise: bool = False,
+        verbose: str | int = 0,
     ) -> None:
         for name, model in (("fast", fast), ("slow", slow)):
             if isinstance(model, keras.Model):
@@ -132,27 +170,41 @@ class Cascade:
         check_limits(budget, threshold)
         if not callable(by):
             check_choice(by, "by", ("auto", *QUANTITIES))
-        if options and not any(
-            isinstance(model, keras.Model) for model in (fast, slow)
-        ):
-            raise BayesdropError(
-                "Options are for `predict_with_uncertainty`, which is not "
-                "used for callables. Expected no options. Received: "
-                f"{sorted(options)}"
-            )
-        kept = options.get("return_samples", False)
-        if isinstance(check_return_samples(kept), os.PathLike):
+        if isinstance(check_return_samples(return_samples), os.PathLike):
             raise BayesdropError(
                 "Two models cannot write their samples to one file. Expected "
                 "`return_samples` to be a bool. Received: "
-                f"return_samples={os.fspath(kept)!r}"
+                f"return_samples={str(return_samples)!r}"
             )
+        check_heads(head)
         self.fast = fast
         self.slow = slow
         self.budget = budget
         self.threshold = threshold
         self.by = by
-        self.options = {"verbose": 0, **options}
+        self.options = {
+            "num_samples": check_num_samples(num_samples),
+            "batch_size": batch_size,
+            "seed": seed,
+            "method": methods.get(method),
+            "head": head,
+            "layers": layers,
+            "return_samples": return_samples,
+            "allow_hidden_noise": allow_hidden_noise,
+            "verbose": verbose,
+        }
+        unused = sorted(
+            name
+            for name, default in _DEFAULTS.items()
+            if self.options[name] != default
+        )
+        if unused and not any(
+            isinstance(model, keras.Model) for model in (fast, slow)
+        ):
+            raise BayesdropError(
+                "Options are for `predict_with_uncertainty`, which is not "
+                f"used for callables. Expected no options. Received: {unused}"
+            )
 
     def predict(self, x: Any) -> CascadeResult:
         """Predicts all rows of `x`.

@@ -10,10 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.choice import get_choice
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_model
 from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop.engines import Reference
+from keras_bayesdrop.engines import choose_engine
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.graph.sites import LayerSelection
@@ -22,6 +23,10 @@ from keras_bayesdrop.graph.source import source_of
 from keras_bayesdrop.graph.survey import find_sites
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction.detection import check_heads
+from keras_bayesdrop.prediction.detection import resolve_heads
+from keras_bayesdrop.prediction.methods import Sampling
+from keras_bayesdrop.prediction.outputs import probabilities
 from keras_bayesdrop.prediction.sampling.block import Block
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
@@ -48,6 +53,10 @@ class PosteriorFunction:
         seed: Int.
         sample: Int of at least 0.
         layers: Which noise sites are active, as in `stochastic`.
+        method: `"sampling"`, or a `Sampling` object with shared masks and no
+            tolerance; its engine runs the function.
+        head: As in `predict_with_uncertainty`: logits become probabilities.
+            By default outputs are those of the model.
     """
 
     def __init__(
@@ -56,11 +65,18 @@ class PosteriorFunction:
         seed: int,
         sample: int,
         layers: LayerSelection = None,
+        *,
+        method: str | Sampling = "sampling",
+        head: Any = None,
     ) -> None:
         self.model = model
         self.seed = seed
         self.sample = sample
         self.layers = layers
+        self.method = _check_method(method)
+        if head is not None:
+            check_heads(head)
+        self.head = head
 
     def __call__(self, x: Any, batch_size: int | None = None) -> Any:
         """Evaluates the function.
@@ -86,7 +102,12 @@ class PosteriorFunction:
         input_data.check_arrays(x)
         plan = build_plan(self.model, self.layers, input_data.specs_of(x))
         plan.require_samples()
-        engine = Reference()
+        engine, _ = choose_engine(plan, self.method.engine)
+        heads = None
+        if self.head is not None:
+            heads = resolve_heads(
+                self.model, len(plan.outputs), self.head, plan.pack
+            )
         sampler = sampler_for(self.model, plan, engine, True)
         parts: list[list[Any]] = []
         size = rows_per_batch(plan, batch_size)
@@ -99,6 +120,11 @@ class PosteriorFunction:
                 tf.constant(seed_to_key(self.seed), tf.uint64),
                 Block(self.sample, 1, 0, batch.num_rows),
             )
+            if heads is not None:
+                outputs = [
+                    probabilities(head, output)
+                    for head, output in zip(heads, outputs, strict=True)
+                ]
             parts.append([output.numpy()[:, 0] for output in outputs])
         joined = [np.concatenate(part) for part in zip(*parts, strict=True)]
         return plan.pack(joined)
@@ -138,6 +164,11 @@ class ThompsonSampler:
         seed: Any integer. By default drawn at random.
         episode: Number of the next episode. Defaults to `0`.
         layers: Which noise sites are active, as in `stochastic`.
+        method: `"sampling"`, or a `Sampling` object with shared masks and no
+            tolerance: within an episode all inputs see one function. Its
+            engine runs the functions.
+        head: As in `predict_with_uncertainty`: functions return probabilities
+            in place of logits. By default they return the model's outputs.
 
     Example:
     ```python
@@ -159,6 +190,9 @@ class ThompsonSampler:
         seed: int | None = None,
         episode: int = 0,
         layers: LayerSelection = None,
+        *,
+        method: str | Sampling = "sampling",
+        head: Any = None,
     ) -> None:
         private_keras.require_tensorflow()
         check_model(model)
@@ -178,11 +212,20 @@ class ThompsonSampler:
         )
         self.episode = check_int(episode, "episode", 0, LAST_SAMPLE)
         self.layers = layers
+        self.method = _check_method(method)
+        if head is not None:
+            check_heads(head)
+        self.head = head
 
     def sample(self) -> PosteriorFunction:
         """Returns the function of the next episode."""
         function = PosteriorFunction(
-            self.model, self.seed, self.episode, self.layers
+            self.model,
+            self.seed,
+            self.episode,
+            self.layers,
+            method=self.method,
+            head=self.head,
         )
         self.episode += 1
         return function
@@ -201,3 +244,14 @@ class ThompsonSampler:
             f"ThompsonSampler(model={self.model.name!r}, seed={self.seed}, "
             f"episode={self.episode})"
         )
+
+
+def _check_method(method: Any) -> Sampling:
+    """Returns the method, whose samples must be functions of all inputs."""
+    sampling = get_choice(method, "method", (Sampling,))
+    if not sampling.shared or sampling.stops_early:
+        raise BayesdropError(
+            "A function has one mask for all inputs. Expected Sampling with "
+            f"masks='shared' and no tolerance. Received: {sampling}"
+        )
+    return sampling

@@ -155,3 +155,35 @@ def test_bad_input(x):
         function(x, batch_size=0)
     with pytest.raises(BayesdropError, match="does not take a stream"):
         function(tf.data.Dataset.from_tensor_slices(x).batch(2))
+
+
+def test_method_and_head():
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(8, activation="relu"),
+            keras.layers.Dropout(0.5),
+            keras.layers.Dense(4),
+        ]
+    )
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
+    reference = ThompsonSampler(
+        model, seed=1, method=kbd.Sampling(engine="reference")
+    ).sample()
+    logits = reference(x)
+    np.testing.assert_array_equal(
+        logits, kbd.sample_function(model, 1).predict(x, verbose=0)
+    )
+    np.testing.assert_allclose(
+        ThompsonSampler(model, seed=1).sample()(x), logits, rtol=1e-5, atol=1e-6
+    )
+    head = kbd.Classification(from_logits=True)
+    chances = ThompsonSampler(model, seed=1, head=head).sample()(x)
+    np.testing.assert_allclose(
+        chances, keras.ops.softmax(logits), rtol=1e-5, atol=1e-6
+    )
+    for method in (kbd.Sampling(masks="independent"), "moments"):
+        with pytest.raises(kbd.BayesdropError, match=r"Expected.*Received"):
+            ThompsonSampler(model, method=method)
+    with pytest.raises(kbd.BayesdropError, match="`head`"):
+        ThompsonSampler(model, head="ranking")
