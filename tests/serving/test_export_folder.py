@@ -68,7 +68,7 @@ def test_full_disk_is_said_and_the_old_model_stays(tmp_path):
         export_uncertainty(model, path, 2, overwrite=True)
     text = str(caught.value)
     assert text.startswith(f"`{path}` was not written; an older export")
-    assert "Expected room for a SavedModel on the disk. Received: " in text
+    assert "Expected disk space for a SavedModel. Received: " in text
     assert os.listdir(tmp_path) == ["m"]
     assert before == {
         file: file.read_bytes() for file in path.rglob("*") if file.is_file()
