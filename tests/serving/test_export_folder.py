@@ -169,7 +169,7 @@ def test_other_folders_and_files_are_never_replaced(tmp_path):
     file = tmp_path / "file"
     file.write_text("text")
     for path in (folder, file):
-        assert_refused(classifier(), path, "no SavedModel", overwrite=True)
+        assert_refused(classifier(), path, "not a SavedModel", overwrite=True)
     assert (folder / "chapter.txt").read_text() == "all of it"
     assert file.read_text() == "text"
 
