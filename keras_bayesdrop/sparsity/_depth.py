@@ -84,13 +84,6 @@ class DepthReport(Report):
         ]
         yield Table(header, rows)
 
-    def __repr__(self) -> str:
-        """Returns the counts."""
-        return (
-            f"DepthReport(model={self.model!r}, threshold={self.threshold}, "
-            f"depth={self.depth}, blocks={len(self.blocks)})"
-        )
-
 
 def effective_depth(model: keras.Model, threshold: float = 0.1) -> DepthReport:
     """Reports which blocks of a model are in use.

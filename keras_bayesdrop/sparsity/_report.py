@@ -94,13 +94,6 @@ class SparsityReport(Report, _Counts):
         if self.kept == self.weights:
             yield "Nothing to remove."
 
-    def __repr__(self) -> str:
-        """Returns the totals."""
-        return (
-            f"SparsityReport(model={self.model!r}, threshold={self.threshold}, "
-            f"weights={self.weights}, kept={self.kept})"
-        )
-
 
 def sparsity_report(
     model: keras.Model, threshold: float = 3.0

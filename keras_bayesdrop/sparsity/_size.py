@@ -28,7 +28,7 @@ _NOISE = (NoiseSource, NoiseThenLayer, PlainInside)
 _WEIGHTS = (SparseSource, WeightNoiseSource)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class SparseSize(Report):
     """Result of `to_sparse_size`; prints as a table.
 

@@ -147,11 +147,6 @@ class Consistency(Report):
         rows = [(each.path, each.layer, *_cells(each)) for each in self.layers]
         yield Table(header, rows)
 
-    def __repr__(self) -> str:
-        """Returns the paths."""
-        paths = [each.path for each in self.layers]
-        return f"Consistency(model={self.model!r}, layers={paths})"
-
 
 def _cells(layer: LayerConsistency) -> tuple[str, ...]:
     error = layer.nwgm_error

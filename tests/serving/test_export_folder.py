@@ -96,7 +96,7 @@ def test_killed_export_leaves_the_old_or_the_new(
 import os, resource, signal, sys
 import keras
 import keras_bayesdrop
-from keras_bayesdrop._core import files
+from keras_bayesdrop._core import scratch
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -108,11 +108,11 @@ if sys.argv[3] == "in a write":
 elif sys.argv[3] == "before the rename":
     os.rename = die
 elif sys.argv[3] == "between two renames":
-    files._exchange = lambda new, target: (os.rename(target, str(
+    scratch._exchange = lambda new, target: (os.rename(target, str(
         new.parent / "old.0")), die())
 else:
-    exchange = files._exchange
-    files._exchange = lambda *args: (exchange(*args), die())
+    exchange = scratch._exchange
+    scratch._exchange = lambda *args: (exchange(*args), die())
 keras_bayesdrop.export_uncertainty(
     model, sys.argv[2], 2, outputs=("std",), overwrite=True)
 """

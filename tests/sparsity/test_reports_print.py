@@ -26,7 +26,7 @@ def _model():
 def test_a_report_shows_itself(function, column, capsys):
     report = function(_model())
     assert capsys.readouterr().out == ""
-    assert column in str(report)
+    assert column in str(report) == repr(report)
     page = report._repr_html_()
     assert f"<th>{column}</th>" in page
     assert page.endswith(("</table>", "</p>"))
