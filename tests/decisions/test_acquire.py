@@ -139,7 +139,9 @@ def test_bad_input(p):
 
 def test_what_a_method_needs(p):
     bare = dataclasses.replace(p, samples=None)
-    with pytest.raises(MissingSamplesError, match=r"samples=None.*shared"):
+    with pytest.raises(
+        MissingSamplesError, match=r"samples=None.*return_samples"
+    ):
         acquire(bare, 1, "batchbald")
     rng = np.random.default_rng(0)
     several = cases.predictive("binary", rng.uniform(size=(4, 5, 2)))

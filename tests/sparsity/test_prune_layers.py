@@ -10,6 +10,7 @@ import pytest
 import keras_bayesdrop
 from keras_bayesdrop.layers.drop_connect import DropConnectConv2D
 from keras_bayesdrop.layers.drop_connect import DropConnectDense
+from keras_bayesdrop.losses import GaussianLikelihood
 from keras_bayesdrop.regularizers import DropoutL2
 from keras_bayesdrop.sparsity import prune
 from keras_bayesdrop.sparsity import to_sparse_size
@@ -118,7 +119,9 @@ def test_concrete_dropout_becomes_the_layer_inside():
 
 
 def test_regularizers_of_this_package_become_plain():
-    decay = DropoutL2(0.1, 1.0, 4.0, num_train_examples=50)
+    decay = DropoutL2(
+        0.1, 1.0, 50, likelihood=GaussianLikelihood(noise_precision=4.0)
+    )
     model = noisy_sequential(
         layers.Dense(2, kernel_regularizer=decay, bias_regularizer="l1"),
         NoisyDense(2, kernel_regularizer=decay),
