@@ -24,11 +24,11 @@ from keras_bayesdrop.graph.survey import find_sites
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.detection import check_heads
+from keras_bayesdrop.prediction.detection import probabilities
 from keras_bayesdrop.prediction.detection import resolve_heads
 from keras_bayesdrop.prediction.methods import Sampling
-from keras_bayesdrop.prediction.outputs import probabilities
-from keras_bayesdrop.prediction.sampling.block import Block
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
+from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
 from keras_bayesdrop.random.philox import LAST_SAMPLE
 from keras_bayesdrop.random.philox import seed_to_key

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detects the heads of a model: numbers, classes, or probabilities.
+"""Detects the heads of a model, and reads its outputs as they say.
 
 The last activation decides where the model shows it, else the compiled loss;
 else an output is a number.
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop._core.validate import invalid
@@ -31,6 +32,22 @@ _TASK_OF_LOSS = {
     "binary_crossentropy": "binary",
     "binary_focal_crossentropy": "binary",
 }
+
+
+def has_logits(head: Head) -> bool:
+    """Returns whether an output lacks its softmax or sigmoid."""
+    return bool(getattr(head, "from_logits", False))
+
+
+def probabilities(head: Head, outputs: tf.Tensor) -> tf.Tensor:
+    """Returns outputs as float32 or float64, logits as probabilities."""
+    if outputs.dtype not in (tf.float32, tf.float64):
+        outputs = tf.cast(outputs, tf.float32)
+    if not has_logits(head):
+        return outputs
+    if head.task == "classification":
+        return tf.nn.softmax(outputs)
+    return tf.sigmoid(outputs)
 
 
 def check_heads(head: Any) -> None:

@@ -70,7 +70,27 @@ class Regression(Head):
 
 
 @dataclass(frozen=True)
-class Classification(Head):
+class LabelHead(Head):
+    """Base of the heads of probabilities.
+
+    Args:
+        from_logits: Bool. `True` if the output is logits.
+    """
+
+    from_logits: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Checks `from_logits`."""
+        if self.from_logits is not None:
+            check_bool(self.from_logits, "from_logits")
+
+    def resolved(self) -> "LabelHead":
+        """Returns the head of the probabilities: `from_logits=False`."""
+        return type(self)(from_logits=False)
+
+
+@dataclass(frozen=True)
+class Classification(LabelHead):
     """An output of one probability per class, on its last axis.
 
         p(y = c) = output[c],    or softmax(output)[c] of logits
@@ -88,28 +108,16 @@ class Classification(Head):
 
     task: ClassVar[str] = "classification"
 
-    from_logits: bool | None = None
-
-    def __post_init__(self) -> None:
-        """Checks `from_logits`."""
-        if self.from_logits is not None:
-            check_bool(self.from_logits, "from_logits")
-
-    def resolved(self) -> "Classification":
-        """Returns the head of the probabilities: `from_logits=False`."""
-        return Classification(from_logits=False)
-
 
 @dataclass(frozen=True)
-class Binary(Head):
+class Binary(LabelHead):
     """An output whose every element is the probability of a label 1.
 
         p(y = 1) = output,    or sigmoid(output) of logits
 
     Args:
-        from_logits: Bool. `True` if the output lacks its sigmoid. `None`
-            takes it from the model's last activation and compiled loss, and
-            stands for `False` where there is no model.
+        from_logits: Bool. `True` if the output lacks its sigmoid. `None` is
+            as in `Classification`.
 
     Example:
     ```python
@@ -118,17 +126,6 @@ class Binary(Head):
     """
 
     task: ClassVar[str] = "binary"
-
-    from_logits: bool | None = None
-
-    def __post_init__(self) -> None:
-        """Checks `from_logits`."""
-        if self.from_logits is not None:
-            check_bool(self.from_logits, "from_logits")
-
-    def resolved(self) -> "Binary":
-        """Returns the head of the probabilities: `from_logits=False`."""
-        return Binary(from_logits=False)
 
 
 # Every kind of head, by the string that stands for it.

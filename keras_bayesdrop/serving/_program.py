@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.plan import Plan
-from keras_bayesdrop.prediction.outputs import probabilities
+from keras_bayesdrop.prediction.detection import probabilities
 from keras_bayesdrop.prediction.sampling import accumulate
-from keras_bayesdrop.prediction.sampling.block import Block
+from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import Sampler
 from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK

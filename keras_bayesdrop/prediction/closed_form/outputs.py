@@ -13,7 +13,7 @@ from keras_bayesdrop.graph.read import Node
 from keras_bayesdrop.moments.entropy import mean_entropy
 from keras_bayesdrop.moments.outcome import MeanVariance
 from keras_bayesdrop.moments.rules.activation import activate
-from keras_bayesdrop.prediction.outputs import has_logits
+from keras_bayesdrop.prediction.detection import has_logits
 from keras_bayesdrop.predictive.heads import Head
 
 

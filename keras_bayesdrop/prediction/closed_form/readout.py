@@ -32,8 +32,8 @@ from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.closed_form.limits import covariance_rows
 from keras_bayesdrop.prediction.closed_form.outputs import head_key
 from keras_bayesdrop.prediction.closed_form.outputs import read_output
+from keras_bayesdrop.prediction.detection import has_logits
 from keras_bayesdrop.prediction.methods.base import Job
-from keras_bayesdrop.prediction.outputs import has_logits
 from keras_bayesdrop.prediction.sampling import accumulate
 from keras_bayesdrop.prediction.sampling.collect import Collected
 from keras_bayesdrop.prediction.sampling.geometry import Geometry

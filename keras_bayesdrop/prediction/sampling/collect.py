@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop.prediction import input_data
-from keras_bayesdrop.prediction.outputs import probabilities
+from keras_bayesdrop.prediction.detection import probabilities
 from keras_bayesdrop.prediction.sampling import accumulate
 from keras_bayesdrop.prediction.sampling.sketch import CAPACITY
 from keras_bayesdrop.prediction.sampling.sketch import QuantileSketch

@@ -11,7 +11,7 @@ from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.prediction.distribute.workers import gather_samples
 from keras_bayesdrop.prediction.request import Request
-from keras_bayesdrop.prediction.sampling.block import Block
+from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import Sampler
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
 from keras_bayesdrop.prediction.sampling.tiles import Tile

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop.prediction.sampling.block import sample_ranges
 from keras_bayesdrop.prediction.sampling.collect import Collected
 from keras_bayesdrop.prediction.sampling.collect import join
 from keras_bayesdrop.prediction.sampling.collect import join_passes
@@ -93,7 +92,7 @@ class Passes:
             if len(rows) < tile.num_rows:
                 # Fewer rows: more samples of each fit.
                 geometry = self.geometry(max(t.num_rows for t in tiles))
-            for samples in sample_ranges(drawn, until, geometry.samples):
+            for samples in _sample_ranges(drawn, until, geometry.samples):
                 outputs = self.drawer.draw(
                     tiles,
                     places,
@@ -149,3 +148,10 @@ def _output_rows(rows: Any, collector: Any) -> Any:
     if count == len(rows):
         return rows
     return rows[np.arange(count) * len(rows) // count]
+
+
+def _sample_ranges(first: int, until: int, size: int) -> list[tuple[int, int]]:
+    """Returns the first sample and the number of samples of each step."""
+    return [
+        (begin, min(size, until - begin)) for begin in range(first, until, size)
+    ]

@@ -12,6 +12,7 @@ anew, because programs read variables when they run.
 
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -20,7 +21,23 @@ from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import Plan
-from keras_bayesdrop.prediction.sampling.block import Block
+
+
+class Block(NamedTuple):
+    """Samples and rows by number. Masks follow from these numbers alone.
+
+    Attributes:
+        first_sample: Number of the first sample.
+        num_samples: How many samples.
+        first_row: Number of the first row, in the whole of which `x` is part.
+            Shared masks do not depend on it.
+        num_rows: How many rows.
+    """
+
+    first_sample: Any
+    num_samples: Any
+    first_row: Any
+    num_rows: Any
 
 
 def sampler_for(

@@ -10,9 +10,9 @@ from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.graph.cache import found_out
 from keras_bayesdrop.prediction.row_check import rows_mix
-from keras_bayesdrop.prediction.sampling.block import Block
 from keras_bayesdrop.prediction.sampling.drawer import Drawer
 from keras_bayesdrop.prediction.sampling.geometry import Geometry
+from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
 
 
