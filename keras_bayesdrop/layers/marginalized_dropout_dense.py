@@ -59,7 +59,7 @@ class MarginalizedDropoutDense(keras.layers.Layer, NoiseThenLayer):
     The penalty weighs all examples and positions alike: it knows nothing of
     sample weights and masks of time steps. Under `tf.distribute`, with layers
     that synchronise replicas in the model, the loss that is shown counts the
-    penalties of other replicas too, as with activity regularizers of Keras;
+    penalties of other replicas too, as with Keras' activity regularizers;
     the gradient does not.
 
     Args:

@@ -114,11 +114,11 @@ class MCDropout(keras.layers.Dropout):
             return inputs
         return apply_noise(
             inputs,
-            self.rate,
-            self.noise,
-            noise_sizes(inputs, self.noise_shape),
-            self.seed_generator,
-            self.compute_dtype,
+            rate=self.rate,
+            noise=self.noise,
+            sizes=noise_sizes(inputs, self.noise_shape),
+            seed=self.seed_generator,
+            dtype=self.compute_dtype,
         )
 
     def get_config(self) -> dict[str, Any]:

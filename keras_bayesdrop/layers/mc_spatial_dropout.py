@@ -16,7 +16,7 @@ DATA_FORMATS = ("channels_first", "channels_last")
 
 
 class _AlwaysDropsMaps(keras.layers.Layer):
-    """The arguments, `call` and config of all layers, before one of Keras."""
+    """The arguments, `call` and config of all layers, for Keras' layers."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class _AlwaysDropsMaps(keras.layers.Layer):
         ]
         return apply_noise(
             inputs,
-            self.rate,
-            self.noise,
-            sizes,
-            self.seed_generator,
-            self.compute_dtype,
+            rate=self.rate,
+            noise=self.noise,
+            sizes=sizes,
+            seed=self.seed_generator,
+            dtype=self.compute_dtype,
         )
 
     def get_config(self) -> dict[str, Any]:

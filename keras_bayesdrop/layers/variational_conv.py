@@ -15,9 +15,9 @@ from keras_bayesdrop.losses.likelihood import refuse_loss_keywords
 
 
 class _VariationalConv(VariationalLayer):
-    """The constructor of both convolutions, before one of Keras."""
+    """The constructor of both convolutions, for Keras' convolutions."""
 
-    # Of the layer of Keras.
+    # Of the Keras layer.
     groups: int
 
     def __init__(

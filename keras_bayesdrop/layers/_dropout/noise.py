@@ -93,6 +93,7 @@ def noise_sizes(
 
 def apply_noise(
     inputs: Any,
+    *,
     rate: Any,
     noise: str | Multiplicative,
     sizes: Sequence[Any],

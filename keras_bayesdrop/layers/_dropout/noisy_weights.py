@@ -43,7 +43,7 @@ class NoisyWeightsLayer(WeightNoiseSource):
     `__init__` calls `_set_noise`.
     """
 
-    # Of the layer of Keras.
+    # Of the Keras layer.
     kernel: Any
     compute_dtype: str
 

@@ -47,11 +47,11 @@ class ScaleNoise(keras.layers.Layer, NoiseSource):
             return inputs
         return apply_noise(
             inputs,
-            self.rate,
-            self.noise,
-            (keras.ops.shape(inputs)[0], *self._ones),
-            self.seed_generator,
-            self.compute_dtype,
+            rate=self.rate,
+            noise=self.noise,
+            sizes=(keras.ops.shape(inputs)[0], *self._ones),
+            seed=self.seed_generator,
+            dtype=self.compute_dtype,
         )
 
     def compute_output_shape(self, input_shape: Any) -> Any:

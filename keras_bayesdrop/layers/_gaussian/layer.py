@@ -51,7 +51,7 @@ class GaussianLayer(SparseSource, WeightNoiseSource):
     """
 
     plain_class: ClassVar[type[keras.layers.Layer]]
-    # Of the layer of Keras.
+    # Of the Keras layer.
     name: str
     kernel: Any
     log_noise: Any
