@@ -246,11 +246,7 @@ class PredictionTest(TestCase):
     def test_explained(self):
         layer = ConcreteDropout(layers.Dense(2), 10, init_rate=0.25)
         model = keras.Sequential([keras.Input((7,)), layer])
-<<<<<<< HEAD
-        (row,) = kbd.inspect(model, verbose=False).stochastic
-=======
         (row,) = kbd.inspect(model).stochastic
->>>>>>> ba6a17f (Tests of layers: files under 400 lines)
         self.assertEqual(row.path, f"{layer.name}/noise")
         self.assertEqual(row.noise, "Bernoulli, learned rate 0.25")
 
