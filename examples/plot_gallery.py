@@ -85,7 +85,9 @@ def train(
 
 
 def predict(
-    model: keras.Model, x: Array, noise_precision: float | None = None
+    model: keras.Model,
+    x: Array,
+    head: str | keras_bayesdrop.Regression = "auto",
 ) -> keras_bayesdrop.Predictive:
     """Returns the prediction of the inputs, with its samples."""
     return keras_bayesdrop.predict_with_uncertainty(
@@ -95,7 +97,7 @@ def predict(
         seed=SEED,
         return_samples=True,
         verbose=0,
-        head=keras_bayesdrop.Regression(noise_precision=noise_precision),
+        head=head,
     )
 
 
@@ -106,8 +108,9 @@ def draw_regression(quick: bool) -> dict[str, Any]:
     x_test, y_test = observe(150, random)
     model = train(x, y, 1, 0.1, epochs=100 if quick else 300)
     grid = np.linspace(-4.5, 4.5, 301, dtype="float32")[:, np.newaxis]
-    band = predict(model, grid, NOISE**-2)
-    tested = predict(model, x_test, NOISE**-2)
+    head = keras_bayesdrop.Regression(noise_precision=NOISE**-2)
+    band = predict(model, grid, head)
+    tested = predict(model, x_test, head)
     between, beyond = np.abs(grid[:, 0]) < 0.5, np.abs(grid[:, 0]) > 4.0
     print(
         "Deviation of the function: "

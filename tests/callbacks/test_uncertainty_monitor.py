@@ -214,12 +214,14 @@ class SeveralOutputsTest(TestCase):
         self.labels = np.arange(20) % 3
 
     def _check(self, model, y):
-        logs = _evaluated(model, (self.x, y), noise_precision=1.0)
         samples = _samples(model, self.x)
+        head = [kbd.Regression(noise_precision=1.0), "auto"]
         if isinstance(samples, dict):
             number, classes = samples["z_number"], samples["classes"]
+            head = dict(zip(("z_number", "classes"), head, strict=True))
         else:
             number, classes = samples
+        logs = _evaluated(model, (self.x, y), head=head)
         expected = _expected_classes(classes, self.labels)
         _assert_logs(logs, expected, "val_classes_")
         expected = {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exit codes, the reports of a model, and `bench`."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -175,9 +176,10 @@ def test_bench_prints_ratios_to_the_plain_passes(capsys, model):
 def test_bench_refuses_to_time_what_is_wrong(monkeypatch, capsys, model):
     right = bench_cases.predict_with_uncertainty
 
-    def wrong(model, x, samples, *, engine, **kwargs):
-        p = right(model, x, samples, engine="reference", **kwargs)
-        if engine == "fused":
+    def wrong(model, x, samples, *, method, **kwargs):
+        reference = dataclasses.replace(method, engine="reference")
+        p = right(model, x, samples, method=reference, **kwargs)
+        if method.engine == "fused":
             p.samples[-1] += 0.01 * np.max(np.abs(p.samples))
         return p
 
@@ -203,10 +205,10 @@ def test_bench_compares_with_the_function_of_a_sample(monkeypatch, model):
 def test_bench_says_which_engine_is_left_out(monkeypatch, model):
     right = bench_cases.predict_with_uncertainty
 
-    def without(model, x, samples, *, engine, **kwargs):
-        if engine == "fused":
+    def without(model, x, samples, *, method, **kwargs):
+        if method.engine == "fused":
             raise EngineUnavailableError("no library")
-        return right(model, x, samples, engine=engine, **kwargs)
+        return right(model, x, samples, method=method, **kwargs)
 
     monkeypatch.setattr(bench_cases, "predict_with_uncertainty", without)
     cases, notes = bench_cases.engine_cases(model, files.data(), 3, "shared")

@@ -146,7 +146,8 @@ def test_table_of_a_regression_reads_back_bit_for_bit(folder):
 
 
 def test_table_has_noise_and_quantiles_if_asked(folder):
-    asked = ("--noise-precision", "4", "--quantiles", "0.1", "0.5")
+    asked = ("--head", "regression", "--noise-precision", "4")
+    asked += ("--quantiles", "0.1", "0.5")
     assert run("--out", "out.csv", *FIXED, *asked) == 0
     p = expected(noise_precision=4.0, quantiles=(0.1, 0.5))
     np.testing.assert_allclose(

@@ -23,6 +23,7 @@ import tensorflow as tf
 import keras_bayesdrop
 from keras_bayesdrop import layers
 from tests.docs.pages import blocks_in
+from tests.helpers import flat
 from tests.update_golden import public_names
 
 ROOT = pathlib.Path(keras_bayesdrop.__file__).parent
@@ -120,7 +121,7 @@ def _predicted(scene, **kwargs):
     half = ROWS // 2
     first, second = (
         keras_bayesdrop.predict_with_uncertainty(
-            scene["model"], x, verbose=0, **kwargs
+            scene["model"], x, verbose=0, **flat(**kwargs)
         )
         for x in (scene["x"][:half], scene["x"][half:])
     )
@@ -433,9 +434,9 @@ PARTS = {
         "WeightNoise",
         "WeightNoiseSource",
     },
-    "priors": {"ScalePrior"},
+    "losses": {"Likelihood"},
+    "priors": {"ScalePrior", "WeightPrior"},
     "sparsity": {"PlainInside", "SparseSource"},
-    "weight_priors": {"WeightPrior"},
 }
 
 

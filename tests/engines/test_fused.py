@@ -725,7 +725,8 @@ p = kbd.predict_with_uncertainty(model, x, 5, seed=1, verbose=0)
 assert {step.engine for step in p.stats.engine} == {"reference"}
 assert all("KBD_LIBRARY" in step.reason for step in p.stats.engine), p.stats
 try:
-    kbd.predict_with_uncertainty(model, x, 5, engine="fused", verbose=0)
+    fused = kbd.Sampling(engine="fused")
+    kbd.predict_with_uncertainty(model, x, 5, method=fused, verbose=0)
 except kbd.BayesdropError as error:
     print(type(error).__name__, error)
 """

@@ -150,7 +150,8 @@ _predict = kbd.predict_with_uncertainty
 
 
 def _shares_rows(*args, **kwargs):
-    return _predict(*args, **{**kwargs, "masks": "shared"})
+    method = dataclasses.replace(kwargs["method"], masks="shared")
+    return _predict(*args, **{**kwargs, "method": method})
 
 
 def _never_varies(*args, **kwargs):
@@ -167,7 +168,7 @@ def _depends_on_batches(*args, **kwargs):
 
 
 def _depends_on_the_engine(*args, **kwargs):
-    seed = kwargs["seed"] + (kwargs.get("engine") == "reference")
+    seed = kwargs["seed"] + (kwargs["method"].engine == "reference")
     return _predict(*args, **{**kwargs, "seed": seed})
 
 

@@ -64,7 +64,7 @@ def test_goes_on_in_closed_form():
     steps = {step.name: step for step in stats.engine}
     assert steps["square"].reason == "sampled: no rule for moments"
     assert steps[model.layers[0].name].reason.startswith("sampled")
-    assert steps[model.layers[-2].name].engine == "analytic"
+    assert steps[model.layers[-2].name].engine == "moments"
 
 
 def _recurrent():
@@ -184,8 +184,8 @@ def test_only_the_branch_that_needs_it_is_sampled():
     model = keras.Model(x, layers.Dense(1, name="last")(joined))
     prediction = _predict(model, _inputs(3, 4))
     engines = {step.name: step.engine for step in prediction.stats.engine}
-    analytic = [name for name, each in engines.items() if each == "analytic"]
-    assert sorted(analytic) == ["join", "last", "other"]
+    closed = [name for name, each in engines.items() if each == "moments"]
+    assert sorted(closed) == ["join", "last", "other"]
     plain = _predict(model, _inputs(3, 4), method="sampling", samples=20_000)
     prediction = _predict(model, _inputs(3, 4), samples=5000)
     # Standard errors of a standard deviation: sqrt(kurtosis / 4 T) < 1.5 %.

@@ -292,7 +292,6 @@ def test_a_rule_can_be_registered(monkeypatch):
     [
         ({"return_samples": True}, "`return_samples` needs samples"),
         ({"quantiles": [0.5]}, "`quantiles` needs samples"),
-        ({"engine": "fused"}, "`engine` needs samples"),
         ({"covariance": "none"}, "covariance='none'"),
     ],
 )

@@ -90,8 +90,12 @@ LINEAR = {
         layers.Dropout(0.2), _bayesian(units=4), _bayesian(units=1)
     ),
     "variational": lambda: sequential(
-        kbd.layers.VariationalDense(4, 10, "correlated", prior="gaussian"),
-        kbd.layers.VariationalDense(1, 10, "correlated", prior="gaussian"),
+        kbd.layers.VariationalDense(
+            4, 10, parametrization="correlated", prior="gaussian"
+        ),
+        kbd.layers.VariationalDense(
+            1, 10, parametrization="correlated", prior="gaussian"
+        ),
     ),
 }
 

@@ -236,8 +236,9 @@ folder = sys.argv[1]
 model = keras.models.load_model(f"{folder}/model.keras")
 for masks in ("shared", "independent"):
     p = kbd.predict_with_uncertainty(
-        model, np.load(f"{folder}/x.npy"), 21, seed=11, masks=masks,
-        batch_size=5, return_samples=True, verbose=0)
+        model, np.load(f"{folder}/x.npy"), 21, seed=11,
+        method=kbd.Sampling(masks=masks), batch_size=5, return_samples=True,
+        verbose=0)
     np.save(f"{folder}/{masks}.npy", p.samples)
 f = kbd.sample_function(model, 11, 20)
 np.save(f"{folder}/function.npy", f.predict(np.load(f"{folder}/x.npy")))

@@ -228,7 +228,7 @@ def test_all_users_take_the_same_noise(monkeypatch):
     y = np.zeros((7, 3))
     loss = pinball_loss(y, p, 0.1)
     moments = dataclasses.replace(p, samples=None)
-    loss_of_moments = pinball_loss(moments, y, 0.1)
+    loss_of_moments = pinball_loss(y, moments, 0.1)
     assert tolerance_met(p, relative=relative).all()
     monkeypatch.setattr(regression, "noise_variance", lambda tau: 0.5 / tau)
     monkeypatch.setattr(regression, "noise_std", lambda tau: (2 * tau) ** -0.5)
@@ -236,7 +236,7 @@ def test_all_users_take_the_same_noise(monkeypatch):
     np.testing.assert_allclose(served(p)["aleatoric"], 1 / 6, rtol=1e-6)
     assert not tolerance_met(p, relative=relative).all()
     assert pinball_loss(y, p, 0.1) != loss
-    assert pinball_loss(moments, y, 0.1) != loss_of_moments
+    assert pinball_loss(y, moments, 0.1) != loss_of_moments
 
 
 @pytest.mark.parametrize(

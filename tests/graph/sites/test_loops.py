@@ -7,6 +7,7 @@ import pytest
 from keras import layers
 
 import keras_bayesdrop as kbd
+from tests.helpers import flat
 
 
 class _ShowsItsKernel(layers.Layer):
@@ -39,9 +40,9 @@ class _Centred(layers.Layer):
 
 
 def _samples(model, x, **kwargs):
-    settings = {"seed": 3, "verbose": 0, "task": "regression", **kwargs}
+    settings = {"seed": 3, "verbose": 0, "head": "regression", **kwargs}
     return kbd.predict_with_uncertainty(
-        model, x, 64, return_samples=True, **settings
+        model, x, 64, return_samples=True, **flat(**settings)
     ).samples
 
 
@@ -75,9 +76,9 @@ def test_steps_one_by_one_have_the_noise_of_steps_at_once(masks):
     one_by_one = keras.Model(inputs, [masked, _Centred()(masked)])
     x = np.random.default_rng(0).normal(size=(4, 3, 2, 5)).astype("float32")
     expected = _samples(at_once, x, masks=masks)
-    settings = {"seed": 3, "verbose": 0, "task": "regression"}
+    settings = {"seed": 3, "verbose": 0, "head": "regression"}
     both = kbd.predict_with_uncertainty(
-        one_by_one, x, 64, return_samples=True, masks=masks, **settings
+        one_by_one, x, 64, return_samples=True, **flat(masks=masks, **settings)
     )
     np.testing.assert_array_equal(both[0].samples, expected)
 
