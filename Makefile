@@ -62,8 +62,8 @@ test-cpp: $(VENV)/.installed  ## Build and run the C++ tests.
 test: $(VENV)/.installed test-cpp  ## Run the tests on the newest versions.
 	@$(BIN)/python $(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
-test-pure: $(VENV)/.installed  ## Run the same tests without the op library.
-	@KBD_LIBRARY=off $(BIN)/python $(PYTEST) -m "not slow" $(PYTEST_ARGS)
+test-pure: $(VENV)/.installed  ## Run what depends on the engine without the op library.
+	@KBD_LIBRARY=off $(BIN)/python $(PYTEST) -m "engine and not slow" $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed  ## Run only the slow tests.
 	@$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)

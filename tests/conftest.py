@@ -15,6 +15,8 @@ import hypothesis
 import keras
 import pytest
 
+from tests import engine_tests
+
 # The first example of a property traces a graph, so a deadline per example
 # would fail at random; and a run must be repeatable.
 hypothesis.settings.register_profile(
@@ -34,3 +36,21 @@ def _fresh_state():
     # run before this one is up to the workers, so what they drew goes first.
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+engine_tests.watch()
+
+
+def pytest_collection_modifyitems(items):
+    """Marks the tests that depend on the engine."""
+    for item in items:
+        if engine_tests.file_of(item) in engine_tests.FILES:
+            item.add_marker("engine")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Notices a test that depends on the engine and is not marked."""
+    result = yield
+    engine_tests.check(item)
+    return result

@@ -47,7 +47,11 @@ def importance_weights(
     Example:
     ```python
     p = keras_bayesdrop.predict_with_uncertainty(
-        model, x, num_samples=10, masks="independent", return_samples=True
+        model,
+        x,
+        num_samples=10,
+        method=keras_bayesdrop.Sampling(masks="independent"),
+        return_samples=True,
     )
     loss = keras_bayesdrop.losses.GaussianNLL(noise_precision=4.0)
     logs = np.stack([loss.log_prob(y, draw) for draw in p.samples], axis=-1)

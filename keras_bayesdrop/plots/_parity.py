@@ -46,8 +46,9 @@ def parity(
 
     Example:
     ```python
+    head = keras_bayesdrop.Regression(noise_precision=tau)
     p = keras_bayesdrop.predict_with_uncertainty(
-        model, x_test, noise_precision=tau, return_samples=True
+        model, x_test, head=head, return_samples=True
     )
     keras_bayesdrop.plots.parity(y_test, p)
     ```

@@ -66,8 +66,9 @@ def predictive_band(
 
     Example:
     ```python
+    head = keras_bayesdrop.Regression(noise_precision=100.0)
     p = keras_bayesdrop.predict_with_uncertainty(
-        model, grid, noise_precision=100.0, return_samples=True
+        model, grid, head=head, return_samples=True
     )
     keras_bayesdrop.plots.predictive_band(p, grid, y, x_observed=x)
     ```
