@@ -35,7 +35,7 @@ PREDICTION = (
     {"methods.moments"},
     {"methods.rao_blackwell"},
     {"progress", "input_data", "model_checks", "caching"},
-    {"detection", "row_check", "dead", "distribute.replicas"},
+    {"detection", "row_check", "constant_samples", "distribute.replicas"},
     {"request"},
     {"sampling.accumulate", "sampling.geometry"},
     {"sampling.sketch", "sampling.output_files", "sampling.kept_samples"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of `x`: checked before use, handed out in bounded batches."""
+"""Checks the inputs `x`, and cuts them into batches of bounded size."""
 
 import dataclasses
 import types
@@ -193,7 +193,7 @@ def _is_complex(dtype: Any) -> bool:
 
 
 def _fits(shape: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
-    """Whether a shape is the one wanted, up to a last axis of length one."""
+    """Returns whether a shape is the expected one, up to a last axis of 1."""
     if len(shape) == len(wanted) + 1 and shape[-1] == 1:
         shape = shape[:-1]
     elif len(shape) == len(wanted) - 1 and wanted[-1] == 1:

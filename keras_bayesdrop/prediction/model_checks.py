@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a model can be sampled at all, asked before anything is computed."""
+"""Checks that a model has noise to sample, before anything is computed."""
 
 import warnings
 from numbers import Integral
@@ -28,7 +28,7 @@ _MOST_SAMPLES = 2**24
 
 
 def check_num_samples(num_samples: Any) -> int:
-    """Returns `num_samples` if a variance can be had of so many.
+    """Returns `num_samples` if they are enough for a variance.
 
     Samples are counted in float32, which holds whole numbers up to 2^24.
     """
@@ -49,7 +49,7 @@ def check_num_samples(num_samples: Any) -> int:
 def unwrap(
     model: Any, layers: LayerSelection
 ) -> tuple[keras.Model, LayerSelection]:
-    """Looks through stochastic views; refuses views that have no noise."""
+    """Returns the model behind stochastic views; refuses other views."""
     check_model(model)
     if isinstance(model, View) and not isinstance(model, StochasticView):
         raise NothingToSampleError(

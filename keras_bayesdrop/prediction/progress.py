@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a caller sees and hears of a prediction: progress bar and callbacks."""
+"""The progress bar and the callbacks of a prediction."""
 
 import threading
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Progress:
 
     @property
     def stopped(self) -> bool:
-        """Whether a callback asked to stop.
+        """Returns whether a callback asked to stop.
 
         As in Keras, that stops all predictions of the model under way.
         """

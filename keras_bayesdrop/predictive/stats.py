@@ -63,5 +63,5 @@ class Stats:
 
     @property
     def sampled(self) -> bool:
-        """Whether all noise was sampled, so that there are sample outputs."""
+        """True if all noise was sampled, so that samples of outputs exist."""
         return self.method not in ("moments", "rao_blackwell")

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from keras_bayesdrop.metrics import negative_log_likelihood
 from keras_bayesdrop.metrics import pinball_loss
-from keras_bayesdrop.prediction.sampling.accumulate import Moments
+from keras_bayesdrop.prediction.sampling.accumulate import SampleMoments
 from keras_bayesdrop.prediction.sampling.tolerance import Tolerance
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import Regression
@@ -155,7 +155,7 @@ def test_a_tolerance_follows_the_definitions(head):
 
 
 def tolerance_met(p, **limits):
-    moments = Moments(p.mean, p.variance)
+    moments = SampleMoments(p.mean, p.variance)
     limits = {"relative": 0.0, "absolute": 0.0, **limits}
     return Tolerance(**limits).met(moments, p.stats.num_samples, p.head)
 

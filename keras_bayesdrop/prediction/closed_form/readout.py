@@ -222,7 +222,7 @@ class ConditionalCollector:
         if entropy is not None:
             self.entropy += _sum_samples(entropy)
 
-    def moments(self) -> accumulate.Moments:
+    def moments(self) -> accumulate.SampleMoments:
         """Returns the moments of the samples so far."""
         assert self.state is not None
         count = float(self.state[0])
@@ -230,12 +230,12 @@ class ConditionalCollector:
         dtype = means.mean.dtype
         variance = self.variance / count + means.variance
         if self.head.task == "regression":
-            return accumulate.Moments(
+            return accumulate.SampleMoments(
                 means.mean,
                 accumulate.fit_type(variance, dtype),
                 sampled_variance=means.variance,
             )
-        return accumulate.Moments(
+        return accumulate.SampleMoments(
             means.mean,
             variance.astype(dtype),
             (self.entropy / count).astype(dtype),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several devices and several workers."""
+"""Shares a prediction among the devices and workers of a strategy."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replicas of a `tf.distribute` strategy, and what each one does.
+"""Shares the rows and samples of a prediction among replicas.
 
 rows of a batch      -> workers (processes), a range each
 rows of a step       -> devices of the worker, a range each
@@ -26,7 +26,7 @@ _STRATEGIES = (
 
 @dataclasses.dataclass(frozen=True)
 class Replicas:
-    """Who takes part in a prediction.
+    """The devices and workers of a prediction.
 
     Attributes:
         strategy: The strategy.

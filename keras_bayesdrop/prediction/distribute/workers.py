@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the workers of a strategy tell each other: results, and failures.
+"""Exchanges results and failures between the workers of a strategy.
 
-Every worker sends and receives at the same places of the same loop. One that
-fails in between says so where the others wait for it.
+Every worker sends and receives at the same places of the same loop. A worker
+that fails in between sends its error where the others wait for a result.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.prediction.distribute.replicas import Replicas
-from keras_bayesdrop.prediction.sampling.accumulate import Moments
+from keras_bayesdrop.prediction.sampling.accumulate import SampleMoments
 from keras_bayesdrop.prediction.sampling.collect import Collected
 from keras_bayesdrop.prediction.sampling.collect import join
 
@@ -31,12 +31,12 @@ Arrays = dict[str, Any]
 def agree(replicas: Replicas, asked: dict[str, Any], seed: int) -> int:
     """Returns the seed of the first worker.
 
-    Raises if workers were not asked for the same thing: they would wait for
-    each other in vain.
+    Raises if the arguments of workers differ: they would wait for each other
+    without end.
 
     Args:
         replicas: The replicas.
-        asked: What this worker was asked for, numbers and strings.
+        asked: Arguments of this worker, numbers and strings.
         seed: Its seed.
     """
     mine = np.array(json.dumps([asked, str(seed)]))
@@ -140,8 +140,8 @@ def _program(strategy: Any) -> Any:
         return context.all_gather(tf.identity(words), axis=0)
 
     def run(words: tf.Tensor) -> tf.Tensor:
-        made = strategy.run(gather, (words,))
-        return strategy.experimental_local_results(made)[0]
+        gathered = strategy.run(gather, (words,))
+        return strategy.experimental_local_results(gathered)[0]
 
     return tf.function(
         run,
@@ -154,7 +154,7 @@ def _to_arrays(outputs: Sequence[Collected]) -> Arrays:
     """Returns the arrays of some outputs by name."""
     arrays = {}
     for number, collected in enumerate(outputs):
-        for field in dataclasses.fields(Moments):
+        for field in dataclasses.fields(SampleMoments):
             value = getattr(collected.moments, field.name)
             arrays[f"{number} moments {field.name}"] = value
         for name in ("num_samples", "samples", "quantiles"):
@@ -170,6 +170,6 @@ def _from_arrays(arrays: Arrays) -> list[Collected]:
         fields = outputs.setdefault(int(number), {"moments": {}, "own": {}})
         fields[kind][name] = value
     return [
-        Collected(Moments(**fields["moments"]), **fields["own"])
+        Collected(SampleMoments(**fields["moments"]), **fields["own"])
         for _, fields in sorted(outputs.items())
     ]

@@ -56,12 +56,12 @@ class Sampled(Method):
 
     @property
     def shared(self) -> bool:
-        """Whether all rows of a sample share one mask."""
+        """True if all rows of a sample share one mask."""
         return self.masks == "shared"
 
     @property
     def stops_early(self) -> bool:
-        """Whether rows stop when their Monte Carlo error is small enough."""
+        """True if rows stop when their Monte Carlo error is small enough."""
         return bool(self.tolerance or self.absolute_tolerance)
 
     def stopping_rule(self) -> "Tolerance | None":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of samples as they come, in memory that does not grow with them.
+"""Accumulates statistics of samples in memory that does not grow with them.
 
 The moments are those of `y - shift`, where the shift is the first sample: a
 difference of nearby floats is exact, so a small spread around a large mean
@@ -37,8 +37,8 @@ _LARGEST_M2 = 2.0**120
 
 
 @dataclasses.dataclass(frozen=True)
-class Moments:
-    """What was accumulated for one output of one batch of rows.
+class SampleMoments:
+    """The moments of one output for some rows.
 
     Attributes:
         mean: Array [rows, ...].
@@ -146,7 +146,7 @@ def next_block(
 
 
 def _is_widened(dtype: tf.DType, task: str) -> bool:
-    """Whether the moments are kept in a wider type than the samples."""
+    """Returns whether moments have a wider type than the samples."""
     return bool(dtype == tf.float32 and task == "regression")
 
 
@@ -196,8 +196,8 @@ def _widened(
             lambda: kept,
         )
 
-    made = tf.cond(tf.reduce_all(in_range), lambda: kept, choose)
-    return [tf.ensure_shape(x, mean.shape) for x in made]
+    moments = tf.cond(tf.reduce_all(in_range), lambda: kept, choose)
+    return [tf.ensure_shape(x, mean.shape) for x in moments]
 
 
 def _moved(samples: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
@@ -211,16 +211,16 @@ def take(state: State, rows: Any) -> State:
     return (count, *(tf.gather(part, rows) for part in of_rows))
 
 
-def finish(state: State) -> Moments:
+def finish(state: State) -> SampleMoments:
     """Returns the moments that a state holds."""
     count, shift, mean, m2, *sums = (np.asarray(part) for part in state)
     dtype = shift.dtype
     exact = shift.astype(np.float64) + mean
     moments = (exact.astype(dtype), _variance(m2, count, dtype))
     if not sums:
-        return Moments(*moments)
+        return SampleMoments(*moments)
     entropies, votes = sums
-    return Moments(*moments, (entropies / count).astype(dtype), votes)
+    return SampleMoments(*moments, (entropies / count).astype(dtype), votes)
 
 
 def _variance(m2: Any, count: Any, dtype: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of samples of one output in, statistics of its rows out."""
+"""Reduces blocks of samples of one output to statistics of its rows."""
 
 import copy
 import dataclasses
@@ -19,8 +19,8 @@ from keras_bayesdrop.prediction.sampling.sketch import QuantileSketch
 from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.quantiles import quantiles_of
 
-# Of the sketches of a step, at least. Above the values that they hold, they
-# take half as much again for a moment, when the largest level is halved.
+# Memory for the sketches of a step. When the largest level is halved, a sketch
+# takes half as much again for a moment.
 SKETCH_BYTES = 128 << 20
 _VALUE_BYTES = 4
 
@@ -35,10 +35,10 @@ class Collected:
         samples: Array [samples, rows, ...], if kept here.
         quantiles: Array [levels, rows, ...], if asked for; of a pass over
             some of the outputs, [levels, rows, some of the outputs].
-        passes: Over the samples, that quantiles of all outputs take.
+        passes: Passes over the samples that quantiles of all outputs take.
     """
 
-    moments: accumulate.Moments
+    moments: accumulate.SampleMoments
     num_samples: Any
     samples: Any = None
     quantiles: Any = None
@@ -65,10 +65,10 @@ def join(parts: Sequence[Collected], order: Any = None) -> Collected:
         return whole if order is None else np.take(whole, order, axis)
 
     return Collected(
-        accumulate.Moments(
+        accumulate.SampleMoments(
             *(
                 joined([getattr(part.moments, field.name) for part in parts])
-                for field in dataclasses.fields(accumulate.Moments)
+                for field in dataclasses.fields(accumulate.SampleMoments)
             )
         ),
         joined([part.num_samples for part in parts]),
@@ -93,9 +93,9 @@ def sketch_elements(num_samples: int, budget: int, num_outputs: int) -> int:
     """Returns how many elements of an output may have a sketch at once.
 
     Args:
-        num_samples: Of each row.
+        num_samples: Samples of each row.
         budget: Bytes for the values of all sketches.
-        num_outputs: Of the model, which have sketches at the same time.
+        num_outputs: Outputs of the model, which have sketches at once.
     """
     values = min(num_samples, CAPACITY)
     return max(1, budget // (values * _VALUE_BYTES * num_outputs))
@@ -183,7 +183,7 @@ class Collector:
             begin = self.number * width
             self.outputs = slice(begin, min(begin + width, outputs))
 
-    def moments(self) -> accumulate.Moments:
+    def moments(self) -> accumulate.SampleMoments:
         """Returns the moments of the samples so far."""
         assert self.state is not None
         return accumulate.finish(self.state)

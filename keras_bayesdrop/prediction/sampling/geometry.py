@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many rows and samples go through the model at once.
+"""Chooses how many rows and samples go through the model at once.
 
 `batch_size` is the memory contract: no more memory is used than a forward pass
 of `batch_size` rows through the whole model takes, whatever the number of

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that a caller asked to keep: in memory, or in `.npy` files.
+"""Keeps all samples, in memory or in `.npy` files.
 
-Their size is known before the first is drawn. Blocks go straight to their
-place, so that no more than the array and a block are there at any time.
+Their size is known before the first is drawn. A block is written straight to
+its place, so that memory holds no more than the array and one block.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _MOVE_BYTES = 16 << 20
 
 
 class Size(NamedTuple):
-    """What is known of an output before its first sample.
+    """The size of an output, as far as it is known before the first sample.
 
     Attributes:
         outputs: Numbers of a row, or `None`.
@@ -102,11 +102,13 @@ class KeptSamples:
             num_rows: How many rows there are.
             levels: Of the quantiles, or `None`.
         """
-        made = []
+        quantiles = []
         for output in self.outputs:
             output.close(num_rows)
-            made.append(None if levels is None else output.quantiles(levels))
-        return made
+            quantiles.append(
+                None if levels is None else output.quantiles(levels)
+            )
+        return quantiles
 
     def _describe(self, num_rows: int) -> str:
         known = [size for size in self._sizes if size.outputs is not None]
@@ -286,11 +288,11 @@ class _InFile:
         itemsize = self._dtype.itemsize
 
         def read(begin: int, end: int) -> Any:
-            made = np.empty((self._num_samples, end - begin), self._dtype)
-            for number, row in enumerate(made):
+            values = np.empty((self._num_samples, end - begin), self._dtype)
+            for number, row in enumerate(values):
                 place = self._place(number, 0) + begin * itemsize
                 self._get(row.data.cast("B"), place)
-            return made
+            return values
 
         return quantiles_in_pieces(read, self._shape, itemsize, levels)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outputs of a model by name, and the files they go to."""
+"""Names the outputs of a model, and the files that they are written to."""
 
 import pathlib
 import re

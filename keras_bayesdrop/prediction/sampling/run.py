@@ -23,7 +23,7 @@ from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.graph.cache import say_once
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
-from keras_bayesdrop.prediction import dead
+from keras_bayesdrop.prediction import constant_samples
 from keras_bayesdrop.prediction.distribute.workers import gather_rows
 from keras_bayesdrop.prediction.input_data import Batch
 from keras_bayesdrop.prediction.methods.base import Job
@@ -275,7 +275,7 @@ class SamplingRun(Run):
                 part.append(collected)
         joined = [join(part) for part in parts]
         if self._constant_rows is None and not _varies(joined):
-            some = dead.ROWS
+            some = constant_samples.ROWS
             if self.plan.mixes_rows or some > batch.num_rows:
                 some = batch.num_rows
             self._constant_rows = tile_of(self.plan, whole, 0, some)
@@ -303,7 +303,7 @@ class SamplingRun(Run):
         rows = self._constant_rows
         if rows is None:
             return
-        path = dead.first_constant_layer(
+        path = constant_samples.first_constant_layer(
             self.plan,
             rows.cut,
             self._drawer.key,

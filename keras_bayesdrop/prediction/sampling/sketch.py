@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantiles over many samples in the memory of a few.
+"""Estimates quantiles over many samples in bounded memory.
 
 Quantiles cannot be accumulated like a mean, and keeping every sample would
 make memory grow with their number. A sketch keeps a bounded number of values

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from keras_bayesdrop.plan import Plan
 
-# Rows in between that are run again rather than begin another call. A call
-# costs about as much as these in the smallest networks, and less in others.
+# A gap of up to this many finished rows does not start another call: their
+# samples are drawn again. A call costs about as much in the smallest networks,
+# and less in others.
 _GAP = 8
 
 
@@ -71,7 +72,7 @@ def tiles_of(
 def spans(rows: Any) -> list[tuple[int, int]]:
     """Returns a few ranges that cover rising row numbers.
 
-    Noise of a range of rows is made at once, that of scattered rows is not.
+    Noise is drawn for a range of rows at once, not for scattered rows.
     """
     breaks = np.flatnonzero(np.diff(rows) > _GAP + 1) + 1
     return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stopping rule of adaptive sampling, and the rows that go on.
+"""The stopping rule of adaptive sampling.
 
 A row is done when, for each of its outputs,
 
@@ -14,17 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_bayesdrop.prediction.sampling.accumulate import Moments
+from keras_bayesdrop.prediction.sampling.accumulate import SampleMoments
 from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.quantities import Summary
 from keras_bayesdrop.predictive.quantities import mc_error
 from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
-
-# A gap of up to this many finished rows does not start another call: their
-# samples are drawn again. A call costs about as much in the smallest networks,
-# and less in others.
-_GAP = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +36,7 @@ class Tolerance:
 
     def met(
         self,
-        moments: Moments,
+        moments: SampleMoments,
         num_samples: int,
         head: Head,
     ) -> Any:
@@ -50,7 +45,7 @@ class Tolerance:
         A row with NaN or infinity is done: more samples would not help.
 
         Args:
-            moments: Moments of the samples so far.
+            moments: SampleMoments of the samples so far.
             num_samples: Number of samples so far.
             head: Head of the output.
 
@@ -74,14 +69,3 @@ def checkpoints(num_samples: int, adaptive: bool) -> Iterator[int]:
     if adaptive:
         yield from range(SAMPLES_PER_BLOCK, num_samples, SAMPLES_PER_BLOCK)
     yield num_samples
-
-
-def spans(rows: Any) -> list[tuple[int, int]]:
-    """Returns a few ranges that cover rising row numbers.
-
-    Noise is drawn for a range of rows at once, not for scattered rows.
-    """
-    breaks = np.flatnonzero(np.diff(rows) > _GAP + 1) + 1
-    return [
-        (int(part[0]), int(part[-1]) + 1) for part in np.split(rows, breaks)
-    ]
