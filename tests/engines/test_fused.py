@@ -1,15 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fused engine: what it fuses, and that it predicts as the reference does.
+"""The fused engine predicts as the reference engine does.
 
-Samples of both engines agree up to the rounding of float32 sums, 1e-5 of the
-largest; where only the fused engine runs, they agree bit for bit.
+Where only the fused engine runs, samples agree bit for bit.
 """
-
-import gc
-import os
-import subprocess
-import sys
-import weakref
 
 import hypothesis
 import hypothesis.strategies as st
@@ -22,113 +15,43 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop._core import op_library
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.engines import choose_engine
-from keras_bayesdrop.errors import EngineUnavailableError
-from keras_bayesdrop.graph.cache import programs
-from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from tests import zoo
-from tests.helpers import flat
+from tests.engines.both_engines import MASKS
+from tests.engines.both_engines import assert_close
+from tests.engines.both_engines import assert_engines_agree
+from tests.engines.both_engines import assert_same
+from tests.engines.both_engines import draws
+from tests.engines.both_engines import engines_of
+from tests.engines.both_engines import fused_paths
+from tests.engines.both_engines import predict
+from tests.engines.both_engines import run
+from tests.engines.both_engines import samples
+from tests.engines.chain_models import activation_layers
+from tests.engines.chain_models import branches
+from tests.engines.chain_models import chain_in_the_middle
+from tests.engines.chain_models import conv_head
+from tests.engines.chain_models import flatten_after_noise
+from tests.engines.chain_models import flatten_inside
+from tests.engines.chain_models import images
+from tests.engines.chain_models import in_float64
+from tests.engines.chain_models import input_that_is_folded_already
+from tests.engines.chain_models import moved
+from tests.engines.chain_models import nested
+from tests.engines.chain_models import noise_used_twice
+from tests.engines.chain_models import normalization_before_noise
+from tests.engines.chain_models import normalizations
+from tests.engines.chain_models import open_sequences
+from tests.engines.chain_models import sequences
+from tests.engines.chain_models import sequences_in_the_middle
+from tests.engines.chain_models import sequential
+from tests.engines.chain_models import shared_layers
+from tests.engines.chain_models import with_adapter
 
 problem = op_library.library().problem
 needs_library = pytest.mark.skipif(bool(problem), reason=problem)
-
 layers = keras.layers
-MASKS = ("shared", "independent")
-ROWS, SAMPLES = 5, 7
-
-
-def sequential(*stack, shape=(6,), dtype=None):
-    return keras.Sequential([keras.Input(shape, dtype=dtype), *stack])
-
-
-def moved(model):
-    """Gives a model biases, and statistics, that are not those of a new one."""
-    rng = np.random.default_rng(3)
-    for layer in model._flatten_layers():
-        if isinstance(layer, layers.BatchNormalization):
-            layer.set_weights(
-                [rng.uniform(0.5, 2.0, w.shape) for w in layer.get_weights()]
-            )
-        elif isinstance(layer, layers.Dense) and layer.bias is not None:
-            layer.bias.assign(rng.normal(size=layer.bias.shape))
-    return model
-
-
-def predict(model, x, engine, num_samples=SAMPLES, **kwargs):
-    """Returns the prediction of every output."""
-    predicted = kbd.predict_with_uncertainty(
-        model,
-        x,
-        num_samples,
-        return_samples=True,
-        verbose=0,
-        **flat(engine=engine, **{"seed": 3, **kwargs}),
-    )
-    return keras.tree.flatten(predicted)
-
-
-def samples(model, x, engine, num_samples=SAMPLES, **kwargs):
-    """Returns the samples of every output, [samples, rows, ...]."""
-    predicted = predict(model, x, engine, num_samples, **kwargs)
-    return [each.samples for each in predicted]
-
-
-def assert_close(actual, desired, rtol=1e-5):
-    assert len(actual) == len(desired)
-    for one, other in zip(actual, desired, strict=True):
-        one, other = np.asarray(one), np.asarray(other)
-        assert one.shape == other.shape and one.dtype == other.dtype
-        scale = max(np.abs(other).max(), 1e-30)
-        np.testing.assert_allclose(one, other, rtol=0, atol=rtol * scale)
-
-
-def assert_same(actual, desired):
-    for one, other in zip(actual, desired, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def draws(num_rows=ROWS, shared=False, **kwargs):
-    settings = {
-        "seed": tf.constant(5, tf.uint64),
-        "first_sample": 14,
-        "num_samples": 4,
-        "num_blocks": 2,
-        "first_row": 3,
-        "num_rows": num_rows,
-        "shared": shared,
-        **kwargs,
-    }
-    return Draws(**settings)
-
-
-def run(engine, plan, x, drawn):
-    """Runs a plan eagerly, which needs no trace."""
-    cut = engine.run_prefix(plan, plan.flatten(x))
-    return [np.asarray(y) for y in engine.run_suffix(plan, cut, drawn)]
-
-
-def assert_engines_agree(model, x, rtol=1e-5, **kwargs):
-    """Asserts that both engines draw the same samples, for both masks."""
-    plan = build_plan(model, kwargs.get("layers"), input_data.specs_of(x))
-    fused, _ = choose_engine(plan, "fused")
-    for shared in (True, False):
-        desired = run(Reference(), plan, x, draws(shared=shared))
-        actual = run(fused, plan, x, draws(shared=shared))
-        assert_close(actual, desired, rtol)
-        first = keras.tree.flatten(desired)[0]
-        assert first.reshape(ROWS, 4, -1).std(axis=1).max() > 0
-
-
-def engines_of(model, **kwargs):
-    """Returns, per path, the engine that runs it and why."""
-    explained = kbd.explain(model, **kwargs)
-    return {step.path: (step.engine, step.reason) for step in explained.steps}
-
-
-def fused_paths(model, **kwargs):
-    assigned = engines_of(model, engine="fused", **kwargs)
-    return [path for path, (engine, _) in assigned.items() if engine == "fused"]
 
 
 # Models of the zoo.
@@ -166,6 +89,8 @@ IN_CHAINS = {
     "one_feature_without_its_axis": 2,
 }
 SLOW = {name for name, member in zoo.ZOO.items() if member.slow}
+
+
 # Long to trace, with their noise inside of layers.
 INSIDE = {
     *("lstm", "gru", "simple_rnn", "lstm_unrolled_backwards", "masked_lstm"),
@@ -219,244 +144,6 @@ def test_without_draws_is_inference(name):
     if not zoo.ZOO[name].always_on:
         np.testing.assert_allclose(actual, model(x, training=False), rtol=1e-5)
     assert_close([actual], run(Reference(), plan, tf.constant(x), None))
-
-
-# Kinds of models.
-
-
-def conv_head():
-    return moved(
-        sequential(
-            layers.Conv2D(3, 3, activation="relu", name="conv"),
-            layers.MaxPooling2D(name="pool"),
-            layers.Flatten(name="flat"),
-            layers.Dropout(0.3, name="drop"),
-            layers.Dense(9, "relu", name="hidden"),
-            layers.Dropout(0.5, name="drop2"),
-            layers.Dense(3, "softmax", name="head"),
-            shape=(6, 6, 2),
-        )
-    ), zoo.numbers(6, 6, 2)
-
-
-def flatten_after_noise():
-    return moved(
-        sequential(
-            layers.Conv2D(3, 3, name="conv"),
-            layers.Dropout(0.3, name="drop"),
-            layers.Flatten(name="flat"),
-            layers.Dense(4, "tanh", name="head"),
-            shape=(4, 5, 2),
-        )
-    ), zoo.numbers(4, 5, 2)
-
-
-def flatten_inside():
-    """Noise before a convolution: the chain begins with samples apart."""
-    return moved(
-        sequential(
-            layers.SpatialDropout2D(0.3, name="noise"),
-            layers.Conv2D(3, 3, name="conv"),
-            layers.Flatten(name="flat"),
-            layers.Dropout(0.3, name="drop"),
-            layers.Dense(4, "tanh", name="head"),
-            shape=(4, 5, 2),
-        )
-    ), zoo.numbers(4, 5, 2)
-
-
-def activation_layers():
-    return moved(
-        sequential(
-            layers.Dropout(0.2, name="a"),
-            layers.Dense(9, name="b"),
-            layers.Activation("gelu", name="c"),
-            layers.Dense(8, name="d"),
-            layers.LeakyReLU(negative_slope=0.2, name="e"),
-            layers.GaussianDropout(0.2, name="f"),
-            layers.Dense(7, name="g"),
-            layers.ELU(name="h"),
-            layers.Dense(4, name="i"),
-            layers.Softmax(name="j"),
-        )
-    ), zoo.numbers(6)
-
-
-def normalizations():
-    return moved(
-        sequential(
-            layers.Dropout(0.2, name="a"),
-            layers.BatchNormalization(name="b"),
-            layers.Dense(9, name="c"),
-            layers.BatchNormalization(name="d"),
-            layers.ReLU(name="e"),
-            layers.BatchNormalization(name="f"),
-            layers.Dense(8, use_bias=False, name="g"),
-            layers.BatchNormalization(scale=False, name="h"),
-            layers.Dropout(0.5, name="i"),
-            layers.Dense(2, name="j"),
-        )
-    ), zoo.numbers(6)
-
-
-def normalization_before_noise():
-    return moved(
-        sequential(
-            layers.Dropout(0.2, name="a"),
-            layers.Dense(9, "relu", name="b"),
-            layers.BatchNormalization(name="c"),
-            layers.Dropout(0.5, name="d"),
-            layers.Dense(2, name="e"),
-        )
-    ), zoo.numbers(6)
-
-
-def sequences():
-    return moved(
-        sequential(
-            layers.SpatialDropout1D(0.3, name="a"),
-            layers.Dense(9, "relu", name="b"),
-            layers.Dropout(0.4, name="c"),
-            layers.Dense(8, name="d"),
-            layers.GaussianDropout(0.3, name="e"),
-            layers.Dense(2, name="f"),
-            shape=(7, 6),
-        )
-    ), zoo.numbers(7, 6)
-
-
-def open_sequences():
-    return moved(
-        sequential(
-            layers.Dropout(0.4, name="a"),
-            layers.Dense(8, "tanh", name="b"),
-            layers.SpatialDropout1D(0.3, name="c"),
-            layers.Dense(2, name="d"),
-            shape=(None, 6),
-        )
-    ), zoo.numbers(7, 6)
-
-
-def images():
-    return moved(
-        sequential(
-            layers.Dropout(0.4, name="a"),
-            layers.Dense(8, "tanh", name="b"),
-            layers.SpatialDropout2D(0.3, name="c"),
-            layers.Dense(2, name="d"),
-            shape=(3, 2, 6),
-        )
-    ), zoo.numbers(3, 2, 6)
-
-
-def nested():
-    inner = sequential(
-        layers.Dropout(0.3, name="a"), layers.Dense(5, "relu", name="b")
-    )
-    inner.name = "inner"
-    inputs = keras.Input((6,))
-    x = layers.Dropout(0.3, name="c")(inner(inputs))
-    return moved(keras.Model(inputs, layers.Dense(2, name="d")(x))), (
-        zoo.numbers(6)
-    )
-
-
-def branches():
-    """One value is used by two chains, by a sum, and as an output."""
-    inputs = keras.Input((6,))
-    x = layers.Dense(6, "tanh", name="a")(inputs)
-    left = layers.Dropout(0.3, name="b")(x)
-    left = layers.Dense(6, "relu", name="c")(left)
-    right = layers.GaussianDropout(0.3, name="d")(x)
-    right = layers.Dense(6, "relu", name="e")(right)
-    y = layers.Add(name="f")([left, right, x])
-    z = layers.Dense(2, name="h")(layers.Dropout(0.5, name="g")(y))
-    w = layers.Dense(3, name="j")(layers.Dropout(0.5, name="i")(y))
-    return moved(keras.Model(inputs, [z, w, y, x])), zoo.numbers(6)
-
-
-def input_that_is_folded_already():
-    """A sum repeats the input for every sample before the chain takes it."""
-    inputs = keras.Input((6,))
-    x = layers.Dense(6, "tanh", name="a")(inputs)
-    y = layers.Add(name="c")([layers.Dropout(0.3, name="b")(x), x])
-    for name in "defg":
-        y = layers.LayerNormalization(name=name)(y)
-    z = layers.Dropout(0.5, name="h")(x)
-    z = layers.Dense(6, "relu", name="i")(z)
-    return moved(keras.Model(inputs, layers.Add(name="j")([y, z]))), (
-        zoo.numbers(6)
-    )
-
-
-def noise_used_twice():
-    inputs = keras.Input((6,))
-    x = layers.Dropout(0.3, name="a")(inputs)
-    y = layers.Dense(6, "relu", name="b")(x)
-    z = layers.Dense(6, name="d")(layers.Dropout(0.5, name="c")(y))
-    return moved(keras.Model(inputs, layers.Add(name="e")([x, z]))), (
-        zoo.numbers(6)
-    )
-
-
-def shared_layers():
-    inputs = keras.Input((6,))
-    drop = layers.Dropout(0.3, name="drop")
-    dense = layers.Dense(6, "tanh", name="dense")
-    x = dense(drop(dense(drop(inputs))))
-    return moved(keras.Model(inputs, x)), zoo.numbers(6)
-
-
-def chain_in_the_middle():
-    inputs = keras.Input((6,))
-    x = layers.GaussianNoise(0.5, name="noise")(inputs)
-    x = layers.LayerNormalization(name="norm")(x)
-    x = layers.Dropout(0.1, name="a")(x)
-    x = layers.Dense(8, "relu", name="b")(x)
-    x = layers.Dropout(0.5, name="c")(x)
-    x = layers.Dense(4, name="d")(x)
-    x = layers.LayerNormalization(name="norm2")(x)
-    return moved(keras.Model(inputs, x)), zoo.numbers(6)
-
-
-def sequences_in_the_middle():
-    inputs = keras.Input((None, 6))
-    x = layers.SpatialDropout1D(0.5, name="noise")(inputs)
-    x = layers.LayerNormalization(name="norm")(x)
-    x = layers.Dropout(0.1, name="a")(x)
-    x = layers.Dense(8, "relu", name="b")(x)
-    x = layers.GlobalAveragePooling1D(name="pool")(x)
-    return moved(keras.Model(inputs, x)), zoo.numbers(7, 6)
-
-
-def with_adapter():
-    model = moved(
-        sequential(
-            layers.Dropout(0.3, name="a"),
-            layers.Dense(9, "relu", name="b"),
-            layers.Dropout(0.5, name="c"),
-            layers.Dense(3, name="d"),
-        )
-    )
-    model.get_layer("b").enable_lora(2)
-    model.get_layer("b").lora_kernel_b.assign(np.ones((2, 9)))
-    return model, zoo.numbers(6)
-
-
-def in_float64():
-    keras.config.set_dtype_policy("float64")
-    model = moved(
-        sequential(
-            layers.Dropout(0.3, name="a"),
-            layers.Dense(9, "relu", name="b"),
-            layers.BatchNormalization(name="c"),
-            layers.Dense(8, "tanh", name="d"),
-            layers.GaussianDropout(0.5, name="e"),
-            layers.Dense(3, name="f"),
-            dtype="float64",
-        )
-    )
-    return model, zoo.numbers(6).astype("float64")
 
 
 # Per model, the paths that are in chains, and what is said of some others.
@@ -608,235 +295,7 @@ def test_keras_masks_survive(noise):
     assert np.abs(seen[0] - model(full, training=False)[0]).max() > 0.01
 
 
-# What is not fused.
-
-
-class Doubled(layers.Dense):
-    def call(self, x):
-        return 2 * super().call(x)
-
-
-def own_activation(x):
-    return keras.ops.relu(x) + 1
-
-
-NOT_FUSED = {
-    "subclass": (lambda: [layers.Dropout(0.5), Doubled(2)], "Doubled"),
-    "own activation": (
-        lambda: [layers.Dropout(0.5), layers.Dense(2, own_activation)],
-        "own_activation",
-    ),
-    "alpha": (
-        lambda: [layers.AlphaDropout(0.5), layers.Dense(2)],
-        "alpha.*not compiled",
-    ),
-    "no Dense": (lambda: [layers.Dropout(0.5)], "no Dense"),
-    "added": (
-        lambda: [layers.GaussianNoise(0.5), layers.Dense(2)],
-        "added Gaussian",
-    ),
-    "half precision": (
-        lambda: [
-            layers.Dense(4, dtype="mixed_float16"),
-            layers.Dropout(0.5, dtype="mixed_float16"),
-            layers.Dense(2, dtype="mixed_float16"),
-        ],
-        "computes in float16",
-    ),
-    "one mask for all rows": (
-        lambda: [layers.Dropout(0.5, noise_shape=(1, 6)), layers.Dense(2)],
-        "noise of shape",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", NOT_FUSED)
-def test_not_fused(name):
-    make, reason = NOT_FUSED[name]
-    if name == "half precision" and problem:
-        # A chain, but for the library that it would need.
-        reason = "library"
-    model, x = sequential(*make()), zoo.numbers(6)
-    for predict in (
-        lambda: samples(model, x, "fused"),
-        lambda: kbd.explain(model, engine="fused"),
-        lambda: choose_engine(build_plan(model), "fused"),
-    ):
-        with pytest.raises(
-            EngineUnavailableError,
-            match=f"(?s)fused engine cannot run.*{reason}"
-            "(?s:.*)Expected engine='auto'.*Received: engine='fused'",
-        ):
-            predict()
-    assert_same(samples(model, x, "auto"), samples(model, x, "reference"))
-    told = kbd.explain(model).steps
-    assert {step.engine for step in told} == {"reference"}
-
-
-@needs_library
-def test_reasons_are_given_step_by_step():
-    model = sequential(
-        layers.Dropout(0.5, name="a"),
-        layers.Dense(5, "relu", name="b"),
-        layers.AlphaDropout(0.5, name="c"),
-        Doubled(5, name="d"),
-        layers.Dense(5, own_activation, name="e"),
-        layers.Dropout(0.5, name="f"),
-        layers.Dense(2, name="g"),
-    )
-    told = engines_of(model, engine="fused")
-    for path in "abfg":
-        assert told[path] == ("fused", "dense chain")
-    assert told["c"] == ("reference", "alpha, rate 0.5 is not compiled")
-    assert "Doubled" in told["d"][1]
-    assert "own_activation" in told["e"][1]
-    assert_engines_agree(model, zoo.numbers(6))
-    table = str(kbd.explain(model, engine="fused"))
-    assert "dense chain" in table and "not compiled" in table
-
-
-@needs_library
-@pytest.mark.parametrize("first", ["float32", "float64"])
-@pytest.mark.parametrize("second", ["float32", "float64"])
-def test_dtypes_that_change_on_the_way(first, second):
-    """Keras converts between layers, whatever of them is fused."""
-    model = sequential(
-        layers.Dropout(0.5, dtype=first),
-        layers.Dense(5, "relu", dtype=second),
-        layers.Dropout(0.5, dtype=second),
-        layers.Dense(4, "relu", dtype=first),
-        layers.Dropout(0.5, dtype=first),
-        layers.Dense(2, dtype=first),
-        dtype=first,
-    )
-    x = zoo.numbers(6).astype(first)
-    assert_close(samples(model, x, "auto"), samples(model, x, "reference"))
-
-
-def test_library_switched_off():
-    program = """
-import keras
-import numpy as np
-import keras_bayesdrop as kbd
-model = keras.Sequential([keras.Input((3,)), keras.layers.Dropout(0.5),
-                          keras.layers.Dense(2)])
-x = np.ones((4, 3), "float32")
-p = kbd.predict_with_uncertainty(model, x, 5, seed=1, verbose=0)
-assert {step.engine for step in p.stats.engine} == {"reference"}
-assert all("KBD_LIBRARY" in step.reason for step in p.stats.engine), p.stats
-try:
-    fused = kbd.Sampling(engine="fused")
-    kbd.predict_with_uncertainty(model, x, 5, method=fused, verbose=0)
-except kbd.BayesdropError as error:
-    print(type(error).__name__, error)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "KBD_LIBRARY": "off", "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("EngineUnavailableError The fused engine")
-    for beat in ("cannot run", "KBD_LIBRARY=off", "Expected", "Received"):
-        assert beat in done.stdout
-
-
-# Models that change.
-
-
-@needs_library
-def test_weights_that_change_between_calls():
-    model, x = normalizations()
-    model.compile("sgd", "mse")
-    before = samples(model, x, "fused")
-    model.fit(x, np.ones((ROWS, 2)), epochs=2, verbose=0)
-    fitted = samples(model, x, "fused")
-    assert_close(fitted, samples(model, x, "reference"))
-    assert np.abs(fitted[0] - before[0]).max() > 1e-3
-    model.set_weights([weight * 1.5 for weight in model.get_weights()])
-    set_anew = samples(model, x, "fused")
-    assert_close(set_anew, samples(model, x, "reference"))
-    assert np.abs(set_anew[0] - fitted[0]).max() > 1e-3
-    model.get_layer("b").moving_mean.assign(np.full(6, 3.0))
-    shifted = samples(model, x, "fused")
-    assert_close(shifted, samples(model, x, "reference"))
-    assert np.abs(shifted[0] - set_anew[0]).max() > 1e-3
-
-
-@needs_library
-def test_layers_that_change_between_calls():
-    model, x = normalizations()
-    before = samples(model, x, "fused")
-    for change in (
-        lambda: setattr(model.get_layer("a"), "rate", 0.6),
-        lambda: setattr(
-            model.get_layer("j"), "activation", keras.activations.tanh
-        ),
-        lambda: model.get_layer("c").enable_lora(2),
-        lambda: model.get_layer("c").lora_kernel_b.assign(np.ones((2, 9))),
-    ):
-        change()
-        after = samples(model, x, "fused")
-        assert_close(after, samples(model, x, "reference"))
-    assert np.abs(after[0] - before[0]).max() > 1e-3
-
-
-@needs_library
-def test_saved_and_loaded(tmp_path):
-    model, x = normalizations()
-    before = samples(model, x, "fused")
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert_same(samples(loaded, x, "fused"), before)
-    assert fused_paths(loaded) == fused_paths(model)
-
-
-@needs_library
-@pytest.mark.parametrize("chosen", ["a", "i", ["a", "i"]])
-def test_sites_that_are_off(chosen):
-    model, x = normalizations()
-    assert_close(
-        samples(model, x, "fused", layers=chosen),
-        samples(model, x, "reference", layers=chosen),
-    )
-    told = engines_of(model, layers=chosen, engine="fused")
-    assert told["i"][0] == "fused"
-    assert (told["a"] == ("reference", "no noise reaches it")) == (
-        chosen == "i"
-    )
-
-
-@needs_library
-def test_the_model_is_not_kept_alive_and_not_changed():
-    model, x = normalizations()
-    outputs, before = zoo.outputs_of(model, x), zoo.fingerprint(model)
-    samples(model, x, "fused")
-    assert zoo.fingerprint(model) == before
-    assert zoo.outputs_of(model, x) == outputs
-    gone = weakref.ref(model)
-    del model
-    keras.utils.clear_session()
-    gc.collect()
-    assert gone() is None
-
-
-@needs_library
-def test_predicting_again_traces_nothing():
-    model, x = normalizations()
-    samples(model, x, "fused")
-    traces = programs.made(model)
-    assert traces
-    samples(model, x[:3], "fused", seed=9)
-    model.set_weights(model.get_weights())
-    samples(model, x, "fused", seed=10)
-    assert programs.made(model) == traces
-
-
 # Any model.
-
-
 @st.composite
 def stacks(draw):
     """Draws layers of all the kinds that chains are made of, and others."""

@@ -3,67 +3,28 @@
 
 Run by `make test-gpu` alone. Masks are compared for equality. In float32
 without TF32, errors against float64 are at most twice those of the reference
-engine on the same GPU. TF32 and 16-bit numbers have references of their own:
-the chain in float64, with operands (TF32) or results (16 bits) rounded.
+engine on the same GPU.
 """
 
 import concurrent.futures
-import dataclasses
 
 import keras
-import ml_dtypes
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.noise import Gaussian
 from keras_bayesdrop.plan.layer_forms import ACTIVATIONS
-from tests.engines import test_dropout_chain_op as chain
-from tests.engines.test_dropout_chain_op import Block
-
-DEVICE = "GPU:0"
-EPS = {
-    "tf32": 2.0**-10,
-    "float16": 2.0**-10,
-    "bfloat16": 2.0**-7,
-}
-TF32_OFF_AND_ON = pytest.mark.parametrize(
-    "tf32", [False, True], ids=["float32", "tf32"], indirect=True
-)
-ALL_MASKS = pytest.mark.parametrize("masks", chain.MASKS)
-SIZES = (
-    (1, 1),
-    (1, 59, 1),
-    (3, 97, 59),
-    (59, 1, 97),
-    (97, 1025, 3),
-    (1025, 59),
-    (784, 300, 128, 10),
-)
-
-
-def run(x, layers, block=None, /, device=None, **changes):
-    """Runs the op on a device, the GPU unless told: [samples, rows, ...]."""
-    device = device or DEVICE
-    with tf.device(device):
-        y = chain.call(chain.arguments(x, layers, block, **changes))
-    assert y.device.endswith(device), y.device
-    return y.numpy()
-
-
-def errors(x, layers, block, where=None):
-    """Returns errors of the op and the reference, both on the GPU."""
-    value, _ = chain.exact(x, layers, block)
-    unit = np.finfo(x.dtype).eps * max(np.abs(value).max(), 1e-30)
-    with tf.device(DEVICE):
-        theirs = chain.reference(x, layers, block)
-    where = slice(None) if where is None else where
-    return tuple(
-        np.abs(each - value)[where].max() / unit
-        for each in (run(x, layers, block), theirs)
-    )
+from tests.engines import chain_cases as chain
+from tests.engines.chain_cases import Block
+from tests.gpu.chain_on_gpu import ALL_MASKS
+from tests.gpu.chain_on_gpu import SIZES
+from tests.gpu.chain_on_gpu import TF32_OFF_AND_ON
+from tests.gpu.chain_on_gpu import _numpy_type
+from tests.gpu.chain_on_gpu import changed
+from tests.gpu.chain_on_gpu import errors
+from tests.gpu.chain_on_gpu import run
 
 
 def assert_as_exact_as_the_reference(cases):
@@ -73,8 +34,6 @@ def assert_as_exact_as_the_reference(cases):
 
 
 # What is kept.
-
-
 @TF32_OFF_AND_ON
 @ALL_MASKS
 @pytest.mark.parametrize("width", [*chain.WIDTHS, 128, 300])
@@ -140,8 +99,6 @@ def test_gaussian_multipliers(masks):
 
 
 # How exact results are.
-
-
 @ALL_MASKS
 @pytest.mark.parametrize("rate", [0.05, 0.5, -0.3])
 @pytest.mark.parametrize("widths", SIZES)
@@ -225,161 +182,7 @@ def test_close_to_the_cpu(per_sample, masks):
     assert np.all(np.abs(run(x, layers, block) - there) <= 2 * error)
 
 
-# Other precisions.
-
-
-def to_tf32(value):
-    """Rounds to the nearest number of TF32, ties away from zero."""
-    bits = np.asarray(value, np.float32).view(np.uint32)
-    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
-
-
-def rounded(x, layers, block, operand, result):
-    """Computes a chain in float64, but for what is rounded.
-
-    Args:
-        x: float32 [rows, units].
-        layers: Of the network.
-        block: Which samples.
-        operand: Rounds both operands of a matmul.
-        result: Rounds what a layer returns.
-    """
-    value = np.repeat(x[None].astype("float64"), block.num_samples, axis=0)
-    for layer in layers:
-        factor = chain.multipliers(layer, block, len(x), 1)[:, :, 0]
-        scale = 1.0
-        if isinstance(layer.noise, Bernoulli):
-            scale = layer.noise.scale
-            factor = factor != 0
-        left = operand(value * factor).astype("float64")
-        total = scale * (left @ operand(layer.kernel).astype("float64"))
-        if layer.bias is not None:
-            total = total + layer.bias
-        value = result(chain.activate(layer.activation, total))
-        value = value.astype("float64")
-    return value
-
-
-def assert_as_exact_as_rounded(cases, name, operand, result, compute):
-    """Twice the error of the rounded chain, and one unit of the largest."""
-    ours, theirs = [], []
-    for x, layers, block in cases:
-        value, _ = chain.exact(x, layers, block)
-        unit = EPS[name] * max(np.abs(value).max(), 1e-30)
-        low = rounded(x, layers, block, operand, result)
-        ours.append(np.abs(compute(x, layers, block) - value).max() / unit)
-        theirs.append(np.abs(low - value).max() / unit)
-    limit = 2 * max(theirs) + 1
-    assert max(ours) <= limit, f"{max(ours):.3g} > {limit:.3g} eps"
-
-
-@pytest.mark.parametrize("tf32", [True], indirect=True)
-@ALL_MASKS
-@pytest.mark.parametrize("rate", [0.05, 0.5, -0.3])
-@pytest.mark.parametrize("widths", SIZES)
-def test_accuracy_of_tf32(widths, rate, masks, tf32):
-    cases = [
-        (
-            chain.inputs((1, 20, 67, 131)[seed % 4], widths[0], seed=seed),
-            chain.network(widths, [rate] * (len(widths) - 1), seed=seed),
-            Block(seed, 0, 24, masks=masks),
-        )
-        for seed in range(4)
-    ]
-    assert_as_exact_as_rounded(cases, "tf32", to_tf32, np.asarray, run)
-
-
-@pytest.mark.parametrize("tf32", [True], indirect=True)
-def test_the_switch_is_obeyed(tf32):
-    """On, products are rounded to TF32 if the GPU can; off, they are not."""
-    details = tf.config.experimental.get_device_details(
-        tf.config.list_physical_devices("GPU")[0]
-    )
-    layers = chain.network((300, 300, 10), [0.2, 0.5], "tanh")
-    x, block = chain.inputs(131, 300), Block(1, 0, 20)
-    value, _ = chain.exact(x, layers, block)
-    on = np.abs(run(x, layers, block) - value).max()
-    tf.config.experimental.enable_tensor_float_32_execution(False)
-    off = np.abs(run(x, layers, block) - value).max()
-    if details.get("compute_capability", (0, 0)) >= (8, 0):
-        assert on > 20 * off
-    else:
-        assert on == off
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@ALL_MASKS
-@pytest.mark.parametrize("rate", [0.05, 0.5, -0.3])
-@pytest.mark.parametrize("widths", SIZES)
-def test_accuracy_in_16_bits(widths, rate, masks, dtype):
-    cases = []
-    for seed in range(4):
-        layers = chain.network(widths, [rate] * (len(widths) - 1), seed=seed)
-        rows = (1, 20, 67, 131)[seed % 4]
-        cases.append(
-            (
-                to_16_bits(chain.inputs(rows, widths[0], seed=seed), dtype),
-                [
-                    changed(layer, lambda a: to_16_bits(a, dtype))
-                    for layer in layers
-                ],
-                Block(seed, 0, 24, masks=masks),
-            )
-        )
-    assert_as_exact_as_rounded(
-        cases,
-        dtype,
-        # Noise that is not zero or one is rounded with what it falls on.
-        lambda value: to_16_bits(value, dtype),
-        lambda value: to_16_bits(value, dtype),
-        lambda *case: run_16_bits(*case, dtype),
-    )
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_activations_in_16_bits(activation, dtype):
-    layers = [
-        changed(layer, lambda a: to_16_bits(a, dtype))
-        for layer in chain.network((59, 131, 5), [0.1, 0.5], activation)
-    ]
-    x = to_16_bits(chain.inputs(67, 59), dtype)
-    assert_as_exact_as_rounded(
-        [(x, layers, Block(3, 3, 20))],
-        dtype,
-        lambda value: to_16_bits(value, dtype),
-        lambda value: to_16_bits(value, dtype),
-        lambda *case: run_16_bits(*case, dtype),
-    )
-
-
-def to_16_bits(value, dtype):
-    """Rounds to a 16-bit number, kept in float32."""
-    return np.asarray(value).astype(_numpy_type(dtype)).astype("float32")
-
-
-def run_16_bits(x, layers, block, dtype):
-    """Runs the op on 16-bit numbers that came in float32."""
-    kind = _numpy_type(dtype)
-    narrow = [changed(layer, lambda a: a.astype(kind)) for layer in layers]
-    y = run(x.astype(kind), narrow, block)
-    assert y.dtype == kind
-    return y.astype("float32")
-
-
-def changed(layer, change):
-    """Returns a layer with its weights changed."""
-    bias = None if layer.bias is None else change(layer.bias)
-    return dataclasses.replace(layer, kernel=change(layer.kernel), bias=bias)
-
-
-def _numpy_type(dtype):
-    return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else "float16")
-
-
 # Results do not depend on what else is in the call.
-
-
 @TF32_OFF_AND_ON
 @ALL_MASKS
 @pytest.mark.parametrize("kind", chain.CHAINS)
@@ -445,8 +248,6 @@ def test_the_same_call_twice_and_at_the_same_time(masks, tf32):
 
 
 # Empty and wrong.
-
-
 @pytest.mark.parametrize("shape", [(0, 5), (2, 0)])
 def test_nothing_to_do(shape):
     layers = chain.network((shape[1], 4, 3), [0.5, 0.5])
@@ -465,8 +266,6 @@ def test_wrong_shapes_are_refused():
 
 
 # The engine around it.
-
-
 @ALL_MASKS
 @pytest.mark.parametrize(
     "policy", ["float32", "mixed_float16", "mixed_bfloat16"]
@@ -514,8 +313,6 @@ def test_whole_predictions(policy, masks):
 
 
 # For compute-sanitizer, which makes everything many times slower.
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @TF32_OFF_AND_ON
 @ALL_MASKS

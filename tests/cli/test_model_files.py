@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are not what they should be: one line that says what and where."""
+"""Model files as input: truncated, damaged, too large, unsafe."""
 
 import io
 import json
 import os
 import pathlib
-import pickle
 import sys
-import tracemalloc
 import zipfile
 
 import h5py
@@ -16,13 +14,10 @@ import numpy as np
 import pytest
 
 from keras_bayesdrop._core import limits
-from keras_bayesdrop.cli.csv_file import CsvOptions
-from keras_bayesdrop.cli.csv_file import read_csv
-from keras_bayesdrop.cli.data_file import read_data
 from keras_bayesdrop.cli.model_file import load_model
-from keras_bayesdrop.errors import BayesdropError
 from tests._core import bombs
 from tests.cli import files
+from tests.cli.messages import message
 
 MB = 10**6
 
@@ -32,223 +27,19 @@ def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def table(text, encoding="utf-8", **options):
-    path = pathlib.Path("data.csv")
-    path.write_bytes(text.encode(encoding))
-    return read_csv(path, CsvOptions(**options)).tolist()
-
-
-def message(call, *args, **kwargs):
-    with pytest.raises(BayesdropError) as caught:
-        call(*args, **kwargs)
-    text = str(caught.value)
-    assert "\n" not in text
-    # The three beats.
-    assert text.index(". Expected ") < text.index(". Received: ")
-    return text
-
-
-# Tables.
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "desired"),
-    [
-        ("1,2\n3,4\n", {}, [[1, 2], [3, 4]]),
-        ("1,2\n3,4", {"header": True}, [[3, 4]]),
-        ("a,2\n3,4\n", {}, [[3, 4]]),
-        ("a,b\r\n-1e-3,.5\r\n\r\n", {}, [[-0.001, 0.5]]),
-        ('"a, b",c\n"1"," 2 "\n', {}, [[1, 2]]),
-        ("1;2\n", {"delimiter": ";"}, [[1, 2]]),
-        ("a,b,c\n1,2,x\n", {"columns": ("b", "a")}, [[2, 1]]),
-        ("1,2,x\n", {"header": False, "columns": ("2", "1")}, [[2, 1]]),
-        # A name comes before a number.
-        ("2,1,a\n5,6,7\n", {"columns": ("2",)}, [[5]]),
-    ],
-)
-def test_tables(text, options, desired):
-    assert table(text, **options) == desired
-
-
-def test_mark_of_a_spreadsheet_is_no_name():
-    text = "a,b\n1,2\n"
-    assert table(text, "utf-8-sig", columns=("a",)) == [[1]]
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "parts"),
-    [
-        ("", {}, ["has no rows", "an empty file"]),
-        ("\n\n", {}, ["an empty file"]),
-        ("a,b\n", {}, ["only a header"]),
-        (
-            "a,b\n1,2\n\n3,4,5\n",
-            {},
-            ["is ragged", "Expected 2 cells", "3 in line 4"],
-        ),
-        ("a,b\n1,2\n3\n", {}, ["1 in line 3"]),
-        ("1,2\n3,four\n", {}, ["line 2, column 2", "Received: 'four'"]),
-        ("a,b\n1,\n", {}, ["line 2, column 2", "Received: ''"]),
-        ("1,2\n3,nan\n", {}, ["not a finite number", "line 2, column 2"]),
-        ("1,2\n-inf,3\n", {}, ["line 2, column 1", "'-inf'"]),
-        ("1,2\n1_0,3\n", {}, ["line 2, column 1", "'1_0'"]),
-        ("a,b\n1,2\n", {"header": False}, ["line 1, column 1", "'a'"]),
-        (
-            "a,b\n1,2\n",
-            {"columns": ("c",)},
-            ["no such column", "one of a, b, or a number from 1 to 2"],
-        ),
-        ("1,2\n", {"columns": ("3",)}, ["a number from 1 to 2"]),
-        ("1,2\n", {"columns": ("0",)}, ["--columns 0"]),
-        ('1,"2\n', {}, ["is not text"]),
-    ],
-)
-def test_tables_that_are_none(text, options, parts):
-    refusal = message(table, text, **options)
-    for part in parts:
-        assert part in refusal
-
-
-def test_table_that_is_no_text():
-    pathlib.Path("data.csv").write_bytes(b"\xff\xfe\x00\x01")
-    text = message(read_csv, pathlib.Path("data.csv"), CsvOptions())
-    assert "is not text. Expected UTF-8 text" in text
-
-
-# Arrays.
-
-
-def read(name):
-    return read_data(name, CsvOptions())
-
-
 def cut(name):
     whole = pathlib.Path(name).read_bytes()
     pathlib.Path(name).write_bytes(whole[: len(whole) // 2])
 
 
-class Trap:
-    """Unpickling it leaves a file behind."""
-
-    def __reduce__(self):
-        return (os.mkdir, ("trapped",))
-
-
-@pytest.mark.parametrize("name", ["data.npy", "data.npz"])
-def test_objects_are_never_unpickled(name):
-    save = np.save if name.endswith("npy") else np.savez
-    save(name, np.array([Trap()], object), allow_pickle=True)
-    text = message(read, name)
-    assert "holds Python objects" in text
-    assert not os.path.exists("trapped")
-
-
-def test_pickle_by_another_name_is_never_unpickled():
-    pathlib.Path("data.npy").write_bytes(pickle.dumps(Trap()))
-    assert "not a NumPy file" in message(read, "data.npy")
-    assert not os.path.exists("trapped")
-
-
-@pytest.mark.parametrize("name", ["data.npy", "data.npz"])
-def test_truncated_arrays(name):
-    save = np.save if name.endswith("npy") else np.savez
-    save(name, files.data(rows=50))
-    cut(name)
-    text = message(read, name)
-    assert "is truncated, or not a NumPy file" in text
-    assert f"{os.path.getsize(name)} bytes" in text
-
-
-@pytest.mark.parametrize("name", ["data.npy", "data.npz"])
-def test_empty_file(name):
-    pathlib.Path(name).write_bytes(b"")
-    assert "0 bytes" in message(read, name)
-
-
-def test_archive_of_nothing():
-    np.savez("data.npz")
-    assert "Received: no arrays" in message(read, "data.npz")
-
-
-def test_damaged_byte_is_found():
-    np.savez("data.npz", x=files.data(rows=50))
-    whole = bytearray(pathlib.Path("data.npz").read_bytes())
-    whole[len(whole) // 2] ^= 1
-    pathlib.Path("data.npz").write_bytes(whole)
-    assert "truncated, or not" in message(read, "data.npz")
-
-
-@pytest.mark.parametrize(
-    "array", [np.array(["a"]), np.ones(2, complex), np.array(["2020"], "M8[Y]")]
-)
-def test_arrays_that_are_no_numbers(array):
-    np.savez("data.npz", x=array)
-    text = message(read, "data.npz")
-    assert "does not hold numbers" in text
-    assert f"array `x` of type {array.dtype}" in text
-
-
 # Files that claim more than they are, on a machine with much memory.
-
-
 @pytest.fixture
 def low_limit(monkeypatch):
     monkeypatch.setattr(limits, "available_memory", lambda: 2**50)
     monkeypatch.setattr(limits, "_ALWAYS", 50 * MB)
 
 
-def test_array_that_unpacks_to_too_much(low_limit):
-    np.savez_compressed("data.npz", x=np.zeros((100 * MB) // 4, "float32"))
-    assert os.path.getsize("data.npz") < MB
-    text = message(read, "data.npz")
-    assert text.startswith("`data.npz` would take too much memory. Expected ")
-    assert "--max-bytes raises that. Received: 100 MB, from" in text
-    data = read_data("data.npz", CsvOptions(), 101 * MB)
-    assert data.arrays["x"].nbytes == 100 * MB
-
-
-def test_array_larger_than_the_machine(monkeypatch):
-    monkeypatch.setattr(limits, "available_memory", lambda: 1000)
-    np.save("data.npy", files.data(rows=50))
-    text = message(read, "data.npy")
-    assert "Expected at most 500 bytes (50% of the memory" in text
-    assert len(read_data("data.npy", CsvOptions(), MB).arrays[""]) == 50
-
-
-@pytest.mark.parametrize("name", ["data.npy", "data.npz"])
-@pytest.mark.parametrize(
-    "shape", [(10**9, 4), (2**62, 2**62), (2**63, 0), (-1,), (21,)]
-)
-def test_forged_shape(name, shape):
-    array = bombs.npy(shape, content=bytes(80))
-    if name == "data.npy":
-        pathlib.Path(name).write_bytes(array)
-    else:
-        with zipfile.ZipFile(name, "w") as archive:
-            archive.writestr("x.npy", array)
-    tracemalloc.start()
-    try:
-        text = message(read, name)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert "is truncated, or not a NumPy file" in text
-    assert f"claims the shape {shape}" in text
-    assert peak < 10 * MB
-
-
-def test_missing_folder_or_unknown():
-    assert "no such file in" in message(read, "none.csv")
-    assert "no such folder" in message(read, "nowhere/none.csv")
-    os.mkdir("data.csv")
-    assert "`data.csv` is a folder" in message(read, "data.csv")
-    pathlib.Path("data.xlsx").write_text("")
-    assert "the suffix '.xlsx'" in message(read, "data.xlsx")
-
-
 # Models.
-
-
 def test_model_that_is_missing_or_a_folder():
     assert "no such file in" in message(load_model, "none.keras")
     os.mkdir("model.keras")
