@@ -25,6 +25,15 @@ class Counts(layers.Layer):
         return x
 
 
+def counting_model():
+    """Returns a small model with noise whose first layer counts calls."""
+    model = keras.Sequential(
+        [keras.Input((4,)), Counts(), layers.Dropout(0.5), layers.Dense(2)]
+    )
+    model.layers[0].calls = 0
+    return model
+
+
 X = zoo.numbers(4)
 
 

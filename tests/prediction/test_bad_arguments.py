@@ -9,8 +9,8 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop import errors
 from tests import zoo
 from tests.helpers import flat
-from tests.prediction.refusals import Counts
 from tests.prediction.refusals import X
+from tests.prediction.refusals import counting_model
 from tests.prediction.refusals import refuse
 from tests.prediction.refusals import texts_of
 
@@ -19,11 +19,7 @@ layers = keras.layers
 
 @pytest.fixture
 def model():
-    built = keras.Sequential(
-        [keras.Input((4,)), Counts(), layers.Dropout(0.5), layers.Dense(2)]
-    )
-    built.layers[0].calls = 0
-    return built
+    return counting_model()
 
 
 @pytest.mark.parametrize(

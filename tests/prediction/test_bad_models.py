@@ -7,8 +7,8 @@ import pytest
 import keras_bayesdrop as kbd
 from keras_bayesdrop import errors
 from tests import zoo
-from tests.prediction.refusals import Counts
 from tests.prediction.refusals import X
+from tests.prediction.refusals import counting_model
 from tests.prediction.refusals import refuse
 
 layers = keras.layers
@@ -16,11 +16,7 @@ layers = keras.layers
 
 @pytest.fixture
 def model():
-    built = keras.Sequential(
-        [keras.Input((4,)), Counts(), layers.Dropout(0.5), layers.Dense(2)]
-    )
-    built.layers[0].calls = 0
-    return built
+    return counting_model()
 
 
 LOOKS = {

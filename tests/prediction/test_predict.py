@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`predict_with_uncertainty`: moments, quantiles, number types and bad input."""
+"""`predict_with_uncertainty`: moments, quantiles, dtypes and bad input."""
 
 import keras
 import numpy as np

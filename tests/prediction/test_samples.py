@@ -12,7 +12,7 @@ import pytest
 import keras_bayesdrop as kbd
 from keras_bayesdrop.prediction.sampling import kept_samples
 from tests.helpers import flat
-from tests.prediction.test_bad_input import refuse
+from tests.prediction.refusals import refuse
 from tests.prediction.test_collect import two_outputs
 
 X = np.random.default_rng(0).normal(size=(23, 5)).astype(np.float32)
