@@ -235,11 +235,15 @@ def test_talk_comes_back_after_an_error(capfd):
 
 
 def test_an_interrupt_ends_the_process_while_libraries_are_imported():
-    handler = signal.getsignal(signal.SIGINT)
-    assert handler is signal.default_int_handler
-    with command._quiet_import(debug=False):
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
-    assert signal.getsignal(signal.SIGINT) is handler
+    # A shell that starts a job in the background makes it ignore interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with command._quiet_import(debug=False):
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+        handler = signal.getsignal(signal.SIGINT)
+        assert handler is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_handler_of_the_caller_is_kept():
