@@ -69,13 +69,14 @@ def get_choice(value: Any, argument: str, classes: tuple[type[_C], ...]) -> _C:
     """
     if type(value) in classes:
         return value  # type: ignore[no-any-return]
-    by_name = {snake_case(cls): cls for cls in classes}
-    if isinstance(value, str) and value in by_name:
-        return by_name[value]()
+    if isinstance(value, str):
+        for cls in classes:
+            if snake_case(cls) == value:
+                return cls()
     if isinstance(value, Mapping) and set(value) == {"class_name", "config"}:
         for cls in classes:
             if cls.__name__ == value["class_name"]:
                 return cls.from_config(value["config"])
-    names = [f"{name!r}" for name in by_name]
+    names = [repr(snake_case(cls)) for cls in classes]
     objects = [f"{cls.__name__}(...)" for cls in classes]
     raise invalid(argument, value, f"one of {', '.join(names + objects)}")

@@ -167,14 +167,8 @@ def predict_with_uncertainty(
     if surveyed.is_complete:
         surveyed = complete(model, None, surveyed, layers)
         check_noise(model, surveyed, layers, allow_hidden_noise)
-    asked = {
-        "seed": seed,
-        "rows": count_rows(x),
-        "steps": steps,
-        "method": repr(method),
-        "head": repr(head),
-    }
-    request = _with_replicas(request, model, asked)
+    arguments = {"seed": seed, "steps": steps, "method": method, "head": head}
+    request = _with_replicas(request, model, x, arguments)
 
     def start(example: Any) -> Run:
         seen = complete(model, example, surveyed, layers)
@@ -196,14 +190,15 @@ def predict_with_uncertainty(
 
 
 def _with_replicas(
-    request: Request, model: Any, asked: dict[str, Any]
+    request: Request, model: Any, x: Any, arguments: dict[str, Any]
 ) -> Request:
     """Returns the request with the replicas, after all workers agree on it.
 
     Args:
         request: The request of this process.
         model: The model.
-        asked: The other arguments that all workers have to agree on.
+        x: The inputs.
+        arguments: Other arguments that all workers have to agree on.
     """
     request = dataclasses.replace(request, replicas=replicas_of(model))
     if request.workers is None:
@@ -215,13 +210,18 @@ def _with_replicas(
             f"return_samples={str(request.samples_path)!r}, "
             f"{request.workers.num_workers} workers"
         )
+    fields = {
+        field.name: getattr(request, field.name)
+        for field in dataclasses.fields(request)
+        if field.name != "replicas"
+    }
     asked = {
-        **{
-            field.name: repr(getattr(request, field.name))
-            for field in dataclasses.fields(request)
-            if field.name != "replicas"
-        },
-        **asked,
+        name: repr(value)
+        for name, value in {
+            **fields,
+            "rows": count_rows(x),
+            **arguments,
+        }.items()
     }
     seed = agree(request.workers, asked, request.seed)
     return dataclasses.replace(request, seed=seed)

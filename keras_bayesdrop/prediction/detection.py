@@ -52,6 +52,8 @@ def probabilities(head: Head, outputs: tf.Tensor) -> tf.Tensor:
 
 def check_heads(head: Any) -> None:
     """Raises if an argument `head` cannot be one, whatever the model."""
+    if isinstance(head, str) and head == AUTO:
+        return
     for leaf in _leaves(head):
         if leaf != AUTO:
             heads.get(_known(leaf))

@@ -158,10 +158,10 @@ class Sampler:
         present = [tensor for tensor in cut if tensor is not None]
         scalars = [
             seed,
-            tf.convert_to_tensor(block.first_sample, tf.int64),
-            tf.convert_to_tensor(block.num_samples, tf.int32),
-            tf.convert_to_tensor(block.first_row, tf.int64),
-            tf.convert_to_tensor(block.num_rows, tf.int32),
+            _scalar(block.first_sample, tf.int64),
+            _scalar(block.num_samples, tf.int32),
+            _scalar(block.first_row, tf.int64),
+            _scalar(block.num_rows, tf.int32),
         ]
         value_specs = [
             _declared(plan, number, tensor)
@@ -228,6 +228,10 @@ def _mask_spec(value: tf.TensorSpec, mask: tf.Tensor) -> tf.TensorSpec:
         ],
         mask.dtype,
     )
+
+
+def _scalar(value: Any, dtype: tf.DType) -> tf.Tensor:
+    return tf.constant(value, dtype) if isinstance(value, int) else value
 
 
 def _key(specs: Sequence[tf.TensorSpec]) -> tuple[Any, ...]:
