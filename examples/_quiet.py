@@ -11,9 +11,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 @contextlib.contextmanager
 def silent_stderr() -> Iterator[None]:
-    """Drops what is written to stderr, by C++ code too.
+    """Discards output to stderr, also that of C++ code.
 
-    While it is imported, TensorFlow logs without regard to the level above.
+    TensorFlow ignores the log level above while it is imported.
     """
     sys.stderr.flush()
     saved = os.dup(2)

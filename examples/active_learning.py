@@ -2,23 +2,23 @@
 """Which digits are worth a label? Active learning against chance.
 
 A network begins with one label for each of the ten digits. In each round it
-asks for ten more, from a pool of 1000, and is trained anew. Three ways to ask:
+asks for ten more labels, from a pool of 1000, and is trained again. It asks in
+three ways:
 
-- random: any ten;
-- BALD: the ten whose labels tell most about the network, each by itself. They
-  tend to be ten of the same kind;
-- BatchBALD: ten whose labels tell most together.
+- random: any ten digits;
+- BALD: the ten digits whose single labels carry most information about the
+  network. They tend to be of the same kind;
+- BatchBALD: the ten digits whose labels together carry most information.
 
-What you will see:
+The output:
 
-- a table: how well the network reads digits it never saw, by the number of
-  labels that it was given;
+- a table: the accuracy on unseen digits by the number of labels;
 - `active_learning.png`: the same as curves, and the first digits that BALD and
   BatchBALD ask for.
 
-In the pool every digit is there twice, with a little noise, as pictures of one
-object often are: whoever looks at each by itself asks for both. So BALD falls
-behind chance here. BatchBALD does not, but its lead is within the spread.
+The pool has every digit twice, with a little noise, as pictures of one object
+often are. A method that scores each digit alone asks for both copies, so BALD
+is worse than random here. BatchBALD is not, but its lead is within the spread.
 Runs differ; the bands in the picture are the range over repetitions.
 
 Usage: `python examples/active_learning.py [--quick] [--out NAME.png]`
@@ -238,17 +238,17 @@ def main() -> None:
     repetitions = arguments.repetitions or (1 if arguments.quick else 2)
     keras.utils.set_random_seed(SEED)
     model = build()
-    found: dict[str, list[list[float]]] = {method: [] for method in METHODS}
+    runs: dict[str, list[list[float]]] = {method: [] for method in METHODS}
     asked = {}
     print(f"{rounds} rounds, {repetitions} time(s):", end="")
     for repetition in range(repetitions):
-        for method, curves in found.items():
+        for method, curves in runs.items():
             print(f" {NAMES[method]}", end="", flush=True)
             curve, first = learn(model, method, rounds, SEED + repetition)
             curves.append(curve)
             asked.setdefault(method, first)
     print()
-    scores = {method: np.array(curves) for method, curves in found.items()}
+    scores = {method: np.array(curves) for method, curves in runs.items()}
     print_table(scores)
     draw(scores, asked).savefig(arguments.out)
     seconds = time.perf_counter() - began

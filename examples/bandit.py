@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Learning by trying: a contextual bandit of handwritten digits.
 
-Digits come one after the other. A player may take a digit or leave it. To take
-an even one wins 1, to take an odd one loses 5, to leave one is worth nothing,
-and only who takes a digit learns what it was worth. Nothing is known at the
-start. Three ways to play:
+Digits come one after the other. A player takes a digit or leaves it. An even
+digit wins 1, an odd digit loses 5, and a digit that is left wins nothing. Only
+a player who takes a digit learns its value. At the start nothing is known.
+Three players:
 
-- uniform: takes half of the digits, whatever they are;
-- epsilon-greedy: takes what the network predicts to win, but every tenth time
-  does as the first, however sure the network is;
+- uniform: takes half of the digits at random;
+- epsilon-greedy: takes the digits that the network predicts to win, but every
+  tenth time plays like the first;
 - Thompson: draws one function from the network's posterior for each episode of
-  20 digits, and takes what that predicts to win. It tries out where it is
-  unsure.
+  20 digits, and takes the digits that this function predicts to win. It
+  explores where it is unsure.
 
-What you will see:
+The output:
 
-- a table of the regret: how much more somebody who knows had won by then;
-- `bandit.png`: the regret as it grows, and what a digit costs lately.
+- a table of the regret: how much more a player who knows all digits would have
+  won;
+- `bandit.png`: the regret over time, and the recent cost per digit.
 
 The network learns from the digits taken so far. Runs differ: the bands in the
-picture are the range over repetitions. It is the game of the mushrooms, some of
-which are poisonous, with other data.
+picture are the range over repetitions. It is the mushroom bandit of Blundell et
+al. with other data.
 
-Do not expect Thompson sampling always to win. It does where trying is dear, as
-here; where all errors cost the same, epsilon-greedy may do better, because the
+Thompson sampling does not always win. It wins where trying is expensive, as
+here. Where all errors cost the same, epsilon-greedy may be better, because the
 spread of a fixed dropout rate does not vanish with more data.
 
 Usage: `python examples/bandit.py [--quick] [--out NAME.png]`
@@ -70,7 +71,7 @@ PLAYERS = {"uniform": GREY, "epsilon-greedy": ORANGE, "Thompson": BLUE}
 
 
 def build() -> keras.Model:
-    """Returns a network that predicts what it is worth to take a digit."""
+    """Returns a network that predicts the value of taking a digit."""
     layers = keras.layers
     model = keras.Sequential(
         [
@@ -133,7 +134,7 @@ def print_table(regrets: dict[str, Array]) -> None:
 
 
 def draw(regrets: dict[str, Array]) -> Figure:
-    """Returns the picture: regret, and what a digit costs lately."""
+    """Returns the picture: the regret, and the recent cost per digit."""
     figure = Figure(figsize=(10, 4.2), dpi=100, layout="constrained")
     left, right = figure.subplots(1, 2)
     window = 5 * EPISODE
@@ -192,15 +193,15 @@ def main() -> None:
     x = (x / 16.0).astype("float32")
     worth = np.where(y % 2 == 0, WIN, LOSS)
     print(f"Playing {digits} digits, {repetitions} time(s):", end="")
-    found: dict[str, list[Array]] = {player: [] for player in PLAYERS}
+    runs: dict[str, list[Array]] = {player: [] for player in PLAYERS}
     for repetition in range(repetitions):
         seed = SEED + repetition
         order = np.random.default_rng(seed).permutation(len(x))[:digits]
-        for player, regrets in found.items():
+        for player, regrets in runs.items():
             print(f" {player}", end="", flush=True)
             regrets.append(play(player, x[order], worth[order], seed))
     print()
-    stacked = {player: np.stack(regrets) for player, regrets in found.items()}
+    stacked = {player: np.stack(regrets) for player, regrets in runs.items()}
     print_table(stacked)
     draw(stacked).savefig(arguments.out)
     seconds = time.perf_counter() - began

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Digits, with a human for those that the network is not sure of.
+"""Hands the digits of which a network is unsure to a human.
 
 Trains a small network with dropout on 200 handwritten digits, and lets it read
-1500 others. What you will see:
+1500 others. The output:
 
-- a table: the more of the digits go to a human, the fewer errors are left
-  among the others. Beside it, what is left if the human gets a random choice;
-- `human_in_the_loop.png`: the same as a curve, with the curve of a network
-  that knows its errors, which is as good as it can get; and the digits that
-  the network would rather not read.
+- a table: the errors among the remaining digits, by the share of digits that a
+  human reads; beside it, the errors if the human reads a random choice;
+- `human_in_the_loop.png`: the same as a curve, with the best possible curve, of
+  a network that knows its errors; and the digits of which the network is least
+  sure.
 
 Usage: `python examples/human_in_the_loop.py [--quick] [--out NAME.png]`
 
@@ -77,7 +77,7 @@ def train(x: Array, y: Array, epochs: int) -> keras.Model:
 
 
 def print_table(p: Any, y: Array) -> None:
-    """Prints what is left to err on, by how much goes to the human."""
+    """Prints the remaining errors, by the share that the human reads."""
     everything = p.defer(budget=0, y=y).full_risk
     print()
     print(

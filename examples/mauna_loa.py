@@ -2,32 +2,32 @@
 """CO2 over Mauna Loa: a network that knows where its data ends.
 
 Fits the network of Gal and Ghahramani (2016), section 5.1, to the CO2 record
-of Mauna Loa up to 2001 and lets it predict until 2024. What you will see:
+of Mauna Loa up to 2001 and lets it predict until 2024. The output:
 
 - a progress bar of the training, then one of the prediction, which averages
-  1000 draws of the network;
-- a small table: where there is data the band is narrow, and 5, 10 and 20 years
-  later it is wider and wider, beside what was measured in those years;
+  1000 samples of the network;
+- a small table: the band is narrow at the data, and wider 5, 10 and 20 years
+  later; beside it, the measurements of those years;
 - `demo.png`: the record, the predicted mean with its bands of 68 % and 95 %,
-  a few of the functions that the band consists of, and the later measurements,
-  which the network never saw.
+  a few of the sampled functions, and the later measurements, which the network
+  never saw.
 
 As in the paper: five hidden layers of 1024 ReLU units, dropout before every
 layer of weights but the first, the weight decay that follows from prior and
-noise, and 1000 samples. Other than in the paper:
+noise, and 1000 samples. Different from the paper:
 
 - The paper trained for a million steps and let the network find the seasons in
-  time alone. This trains for some hundred steps, so the season of the year is
-  given beside the time, as a sine and a cosine.
-- Thresholds of the first layer are spread over the data at the start. With
-  biases of zero all of them would lie in the middle of the record.
+  time alone. This example trains for some hundred steps, so the season is an
+  input beside the time, as a sine and a cosine.
+- The thresholds of the first layer are spread over the data at the start. With
+  zero biases all of them would lie in the middle of the record.
 
-Do not expect a climate model. Far from the data every draw goes on as a
-straight line, but the rise of CO2 has gained speed: in less than 20 years the
+This is not a climate model. Far from the data every sample continues as a
+straight line, but the rise of CO2 accelerates: in less than 20 years the
 measurements leave the band.
 
-Nor is the band calibrated: that it widens is robust, how wide it is depends on
-the dropout rate, the initial weights and the length of training as well.
+The band is not calibrated. It always widens, but its width depends on the
+dropout rate, the initial weights and the length of training.
 
 Usage: `python examples/mauna_loa.py [--quick] [--out demo.png]`
 
@@ -152,7 +152,7 @@ class Record:
 
 @dataclasses.dataclass(frozen=True)
 class Forecast:
-    """What the network says, in ppm, each [years]."""
+    """The forecast of the network in ppm, each field [years]."""
 
     years: Array
     mean: Array
@@ -276,7 +276,7 @@ def forecast(
 
 
 def print_table(record: Record, predicted: Forecast) -> None:
-    """Prints how sure the network is inside the data and beyond."""
+    """Prints the uncertainty inside the data and beyond."""
     rows = [("inside the data", float(FIRST_YEAR), record.end, "-")]
     for distance in DISTANCES:
         year = int(record.end) + distance

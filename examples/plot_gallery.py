@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of a prediction with uncertainty, one of each.
+"""Draws one picture of each kind of a prediction with uncertainty.
 
 Trains two small networks with dropout, one on noisy values of a function of
 one input and one on the handwritten digits of scikit-learn (8 x 8 pixels), and
-draws what they are unsure of. What you will see, as PNG files in a folder:
+draws their uncertainty. The output, as PNG files in a folder:
 
-- `predictive_band`: the function, with a gap in the data and an end to it;
-- `parity`: predicted against observed, each with its interval;
-- `regression_calibration`: whether intervals hold what they say;
-- `reliability_diagram`: whether the reader of digits is as often right as it
-  is sure;
-- `risk_coverage`: how many errors are left if it may pass on what it is
-  unsure of;
-- `entropy_histogram`: how unsure it is of digits like those it has learned,
-  and of digits that it has never seen.
+- `predictive_band`: the function, inside the data, in a gap and beyond the end;
+- `parity`: predicted against observed values, each with its interval;
+- `regression_calibration`: the coverage of the intervals at every level;
+- `reliability_diagram`: the accuracy on digits against the confidence;
+- `risk_coverage`: the remaining errors if the network may abstain where it is
+  unsure;
+- `entropy_histogram`: the entropy for digits of known classes, and for digits
+  of classes that are not in the training data.
 
-It also prints what dropout does not see: digits that lie on their side.
+It also prints a case that dropout does not detect: digits that lie on their
+side.
 
-They are the pictures of `docs/plots.md`.
+`docs/plots.md` shows these pictures.
 
 Usage: `python examples/plot_gallery.py [--quick] [--out figures]`
 
@@ -161,7 +161,7 @@ def draw_digits(quick: bool) -> dict[str, Any]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes a small file: without transparency, which is of no use here."""
+    """Writes a small file without transparency."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=100)
     Image.open(drawn).convert("RGB").save(path, format="PNG", optimize=True)

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A digit is turned: what a network with dropout makes of it.
+"""Rotates a digit, and shows how a network with dropout reads it.
 
 Trains a small convolutional network on the handwritten digits of scikit-learn
 (8 x 8 pixels), takes a digit 1 that it has not seen, and turns it step by step
-until it stands on its head. What you will see:
+until it is upside down. The output:
 
-- a table: for every angle the class that is read, its probability, and how
-  unsure the network is in nats, all of it and the part that comes from not
-  knowing the network (mutual information);
-- `rotated_digits.png`: above, what 100 samples of the network put into the
-  softmax, and below, what comes out of it, for the three classes that matter.
+- a table: for every angle the predicted class, its probability, and the
+  uncertainty in nats: the whole and the epistemic part (mutual information);
+- `rotated_digits.png`: above, the softmax inputs of 100 samples of the network,
+  and below, the softmax outputs, for the three most relevant classes.
 
-The lesson of the paper is in the difference. A softmax output near 1 is not
-certainty: the point estimate of a single network may be far on one side, while
-other samples of the same network put the same input on the other. Where the
-clouds above overlap, the points below are spread over all of [0, 1].
+The difference shows the paper's point. A softmax output near 1 is not
+certainty: one sample of the network may be far on one side, while other samples
+put the same input on the other. Where the clouds above overlap, the points
+below are spread over all of [0, 1].
 
-And a lesson that is not in it: at some angles the network is sure, and wrong.
-Dropout says how far networks that fit the data differ. Where all of them err
-in the same way, it has nothing to say.
+A second point is not in the paper: at some angles the network is sure and
+wrong. Dropout shows how far networks that fit the data differ. It does not show
+an error that all of them make.
 
 As in the paper, dropout of 0.5 is on the last hidden layer alone. The digits
 there are those of MNIST, and the network is LeNet.
@@ -107,7 +106,7 @@ def train(x: Array, y: Array, epochs: int) -> keras.Model:
 
 
 def predict(
-    model: keras.Model, x: Array, task: str
+    model: keras.Model, x: Array, head: str
 ) -> keras_bayesdrop.Predictive:
     """Returns the prediction of the turned digit, with its samples."""
     return keras_bayesdrop.predict_with_uncertainty(
@@ -117,12 +116,12 @@ def predict(
         seed=SEED,
         return_samples=True,
         verbose=0,
-        head=task,
+        head=head,
     )
 
 
 def print_table(p: keras_bayesdrop.Predictive) -> None:
-    """Prints what is read at each angle, and how surely."""
+    """Prints the predicted class and the uncertainty at each angle."""
     print()
     print(
         f"{'angle':>5}{'read as':>9}{'probability':>13}{'entropy':>9}"
@@ -160,7 +159,7 @@ def draw(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes a small file: a picture of few colours needs no millions."""
+    """Writes a small file with a palette of few colours."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=100)
     few = Image.open(drawn).convert("RGB").quantize(64)

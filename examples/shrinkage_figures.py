@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which inputs and layers does a network need? Three pictures.
+"""Draws which inputs and layers a network needs, in three pictures.
 
 Trains one small residual network on the handwritten digits of scikit-learn
 (8 x 8 pixels) under four priors: dropout, and the structured priors ARD, ADD
-and ARD-ADD of Nalisnick et al. (2019). What you will see:
+and ARD-ADD of Nalisnick et al. (2019). The output:
 
-- a table: all four read the digits about as well, but those with ADD do so
-  without their hidden layer, and ARD finds the pixels at the border, which are
-  blank in nearly all digits;
+- a table: all four have about the same accuracy, but those with ADD do not use
+  their hidden layer, and ARD removes the pixels at the border, which are blank
+  in nearly all digits;
 - `weight_heatmap.png`: the weights of all four on one colour scale. Rows, or
   the whole of a map, are blank where a prior removed them;
-- `importance_weights.png`: how much each of 10 samples of the noise counts in
-  a training step, by objective and by dropout rate;
-- `scale_curves.png`: the scale that each hyper-prior makes of the size of a
-  group of weights.
+- `importance_weights.png`: the weight of each of 10 noise samples in a training
+  step, by objective and by dropout rate;
+- `scale_curves.png`: the best scale under each hyper-prior, against the size of
+  a group of weights.
 
-They are figures 2, 1(a) and 1(b) of the paper, for other data: the paper has
-the regressions of the UCI repository, and Gaussian posteriors where this has
-the most probable weights.
+They are figures 2, 1(a) and 1(b) of the paper for other data. The paper uses
+the regressions of the UCI repository and Gaussian posteriors; this example uses
+digits and the most probable weights.
 
 Usage: `python examples/shrinkage_figures.py [--quick] [--out figures]`
 
@@ -125,7 +125,7 @@ def train(model: keras.Model, digits: Digits, epochs: int) -> None:
 def probabilities(
     model: keras.Model, digits: Digits, stochastic: bool
 ) -> Array:
-    """Returns those of the classes, the mean over 100 samples of the noise."""
+    """Returns class probabilities, the mean over 100 samples of the noise."""
     if not stochastic:
         return np.asarray(model(digits.x))
     return keras_bayesdrop.predict_with_uncertainty(
@@ -149,7 +149,7 @@ def log_likelihoods(model: keras.Model, digits: Digits) -> Array:
 
 
 def print_table(models: dict[str, keras.Model], digits: Digits) -> None:
-    """Prints how well each network reads, and what it does without."""
+    """Prints the accuracy of each network, and what its prior removed."""
     print()
     print(
         f"{'':10}{'accuracy':>9}{'log-lik.':>10}"

@@ -2,11 +2,11 @@
 """Predicts a data set in blocks on two workers of Ray Data.
 
 The data set has a column with the number of each row in the whole. Noise is a
-function of seed, sample and that number, so what a row gets does not depend on
-the block that it is in, nor on the worker that has the block.
+function of seed, sample and that number, so the result of a row depends neither
+on its block nor on the worker that predicts the block.
 
-Needs Ray: `pip install 'ray[data]'`. The data here are made up and small, so
-that all of them can be predicted at once as well, to compare.
+Needs Ray: `pip install 'ray[data]'`. The data here are random and small, so the
+example can also predict all rows at once and compare.
 """
 
 import argparse
@@ -85,14 +85,14 @@ def predict(path, x, num_blocks, rows_at_once):
         compute=ray.data.ActorPoolStrategy(size=2),
     )
     # Larger results are written to files instead, by `write_parquet`.
-    found = sorted(predicted.take_all(), key=lambda each: each["row"])
+    results = sorted(predicted.take_all(), key=lambda each: each["row"])
     return [
-        np.stack([each[name] for each in found]) for name in ("mean", "std")
+        np.stack([each[name] for each in results]) for name in ("mean", "std")
     ]
 
 
 def main():
-    """Predicts in two partitions, and at once; prints how they differ."""
+    """Predicts in two partitions and at once; prints the difference."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=1000)
     rows = parser.parse_args().rows
