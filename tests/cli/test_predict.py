@@ -137,7 +137,6 @@ def test_table_of_moments(folder):
     )
 
 
-# Data.
 def test_table_in_gives_what_the_array_gives(folder):
     np.savetxt("data.csv", files.data(), delimiter=",", fmt="%.9g")
     assert run("--out", "a.npz", *FIXED, data="data.csv") == 0

@@ -21,7 +21,6 @@ from tests.cli.predict_command import run
 from tests.helpers import largest_file
 
 
-# Refusals, each with one line and before any prediction.
 @pytest.mark.parametrize(
     ("write", "parts"),
     [
@@ -214,6 +213,8 @@ def test_permissions_are_those_of_any_new_file(folder):
 
 
 # What is said.
+
+
 def test_report_names_the_file_and_the_least_sure_row(folder, capsys):
     assert run("--out", "out.npz", "--samples", "20", "--seed", "5") == 0
     printed = capsys.readouterr()

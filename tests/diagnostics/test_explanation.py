@@ -7,6 +7,7 @@ import pytest
 import keras_bayesdrop as kbd
 from keras_bayesdrop.errors import BayesdropError
 from tests import zoo
+from tests.zoo.subclassed import Block
 
 layers = keras.layers
 
@@ -15,7 +16,7 @@ def model():
     inputs = keras.Input((4,), name="inputs")
     x = layers.Dense(4, name="before")(inputs)
     x = layers.Dropout(0.5, name="drop")(x)
-    x = zoo.Block(4, repeats=2, name="block")(x)
+    x = Block(4, repeats=2, name="block")(x)
     x = layers.Dense(2, name="after")(x)
     return keras.Model(inputs, x, name="whole")
 

@@ -298,7 +298,6 @@ def identity(width, dtype="float32", **kwargs):
     return Layer(np.eye(width, dtype=dtype), **kwargs)
 
 
-# What is kept.
 def kept(layer, block, rows):
     """Says which units the contract keeps: bool [samples, rows, units]."""
     words = words_of(layer, block, rows, len(layer.kernel))
@@ -306,7 +305,6 @@ def kept(layer, block, rows):
     return np.broadcast_to(keep, (block.num_samples, rows, keep.shape[-1]))
 
 
-# Results do not depend on what else is in the call.
 CHAINS = {
     "dropped a little": ((59, 97, 33, 3), [0.1, 0.1, 0.2]),
     "dropped by half": ((59, 97, 33, 3), [0.2, 0.5, 0.5]),
@@ -318,7 +316,6 @@ CHAINS = {
 }
 
 
-# Shapes.
 def traced(op_arguments, specs):
     """Traces a call whose tensors have only the shapes of `specs`."""
     tensors = {

@@ -26,7 +26,6 @@ def moved(model):
     return model
 
 
-# Kinds of models.
 def conv_head():
     return moved(
         sequential(

@@ -30,7 +30,6 @@ problem = op_library.library().problem
 pytestmark = pytest.mark.skipif(bool(problem), reason=problem)
 
 
-# How exact results are.
 def errors(x, layers, block, where=None):
     """Returns the largest error of the op, and that of the reference.
 

@@ -17,7 +17,6 @@ problem = op_library.library().problem
 pytestmark = pytest.mark.skipif(bool(problem), reason=problem)
 
 
-# What it refuses.
 def vector(*values, dtype=tf.uint32):
     return tf.constant(list(values), dtype)
 

@@ -226,6 +226,8 @@ def test_instruction_sets(processes, isa):
 
 
 # Any chain.
+
+
 @st.composite
 def chains(draw):
     """Draws x, layers and a block, small enough to be exact about."""

@@ -54,8 +54,6 @@ needs_library = pytest.mark.skipif(bool(problem), reason=problem)
 layers = keras.layers
 
 
-# Models of the zoo.
-
 # How many steps of each are in chains. A model that is not here has none.
 IN_CHAINS = {
     "sequential": 2,
@@ -296,6 +294,8 @@ def test_keras_masks_survive(noise):
 
 
 # Any model.
+
+
 @st.composite
 def stacks(draw):
     """Draws layers of all the kinds that chains are made of, and others."""

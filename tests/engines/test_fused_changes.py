@@ -23,7 +23,6 @@ problem = op_library.library().problem
 needs_library = pytest.mark.skipif(bool(problem), reason=problem)
 
 
-# Models that change.
 @needs_library
 def test_weights_that_change_between_calls():
     model, x = normalizations()

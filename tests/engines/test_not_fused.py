@@ -26,7 +26,6 @@ needs_library = pytest.mark.skipif(bool(problem), reason=problem)
 layers = keras.layers
 
 
-# What is not fused.
 class Doubled(layers.Dense):
     def call(self, x):
         return 2 * super().call(x)

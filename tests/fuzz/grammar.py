@@ -2,7 +2,6 @@
 """Random models from one integer, as data that can be stored and cut down."""
 
 import contextlib
-import copy
 import dataclasses
 import random
 import warnings
@@ -12,7 +11,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from tests.fuzz import own_layers as own
 from tests.fuzz.kinds import EITHER
 from tests.fuzz.kinds import IMAGE
 from tests.fuzz.kinds import KINDS
@@ -26,10 +24,10 @@ from tests.fuzz.kinds import Piece
 from tests.fuzz.kinds import apply_all
 from tests.fuzz.kinds import kinds_in
 from tests.fuzz.kinds import layers_of
+from tests.fuzz.own_layers import batches
+from tests.fuzz.specs import Spec
 
 layers = keras.layers
-
-Spec = dict[str, Any]
 
 _TOKENS = 7
 _FORMS = {"vector": 3, "sequence": 4, "image": 2, "tokens": 2}
@@ -260,7 +258,7 @@ def _model_of(spec: Spec) -> Any:
     members = [*first, *layers_of(spec["pieces"], inside), *_head(spec)]
     if spec["model"] == "sequential":
         return keras.Sequential([_input(spec, shape), *members])
-    return own.OwnModel(members, spec["passes"], spec["gate"])
+    return batches.OwnModel(members, spec["passes"], spec["gate"])
 
 
 def _functional(spec: Spec, shape: list[Any], first: list[Any]) -> Any:
@@ -337,69 +335,3 @@ def _set_weights(model: Any, rng: np.random.Generator) -> None:
             fan_in = max(1, int(np.prod(shape)) // shape[-1])
             value = rng.normal(size=shape) * 1.3 / np.sqrt(fan_in)
         variable.assign(value)
-
-
-def cuts(spec: Spec) -> Iterator[Spec]:
-    """Yields smaller specs: less of this one, in every way that is one step."""
-    for pieces in _fewer(spec["pieces"]):
-        if any(kind.noise for kind in kinds_in(pieces)):
-            yield {**spec, "pieces": pieces}
-    for name, value in [
-        ("outputs", "one"),
-        ("inputs", "one"),
-        ("open", False),
-        ("fixed_rows", False),
-        ("mask_zero", False),
-        ("gate", 0.0),
-        ("model", "functional"),
-        ("head", "none"),
-    ]:
-        if spec[name] != value:
-            yield {**spec, name: value}
-
-
-def _fewer(pieces: list[Piece]) -> Iterator[list[Piece]]:
-    for index, piece in enumerate(pieces):
-        before, behind = pieces[:index], pieces[index + 1 :]
-        yield [*before, *behind]
-        if "inner" in piece:
-            yield [*before, *copy.deepcopy(piece["inner"]), *behind]
-            for inner in filter(None, _fewer(piece["inner"])):
-                yield [*before, {**piece, "inner": inner}, *behind]
-
-
-def describe(spec: Spec) -> str:
-    """Returns a spec in a line."""
-
-    def text(piece: Piece) -> str:
-        shown = [
-            f"{key}={value}"
-            for key, value in piece.items()
-            if key not in ("kind", "inner")
-        ]
-        inner = [text(each) for each in piece.get("inner", [])]
-        return f"{piece['kind']}({', '.join([*shown, *inner])})"
-
-    shape = [None, *spec["shape"][1:]] if spec["open"] else spec["shape"]
-    extras = [
-        f"{name}={spec[name]}"
-        for name, plain in [
-            ("inputs", "one"),
-            ("outputs", "one"),
-            ("fixed_rows", False),
-            ("gate", 0.0),
-        ]
-        if spec[name] != plain
-    ]
-    if spec["form"] == "tokens" and spec["mask_zero"]:
-        extras.append("mask_zero")
-    if spec["model"] == "subclassed" and spec["passes"]:
-        extras.append("passes training")
-    pieces = " > ".join(text(piece) for piece in spec["pieces"])
-    return " ".join(
-        [
-            f"{spec['model']}, {spec['rows']} x {spec['form']}{shape}:",
-            f"{pieces} > head={spec['head']}",
-            *([f"[{', '.join(extras)}]"] if extras else []),
-        ]
-    )

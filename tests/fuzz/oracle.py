@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tests.fuzz.grammar import Case
 from tests.fuzz.grammar import quiet
-from tests.fuzz.own_layers import ScaledInTraining
+from tests.fuzz.own_layers.holders import ScaledInTraining
 
 
 def brute_force(case: Case, count: int) -> list[Any]:

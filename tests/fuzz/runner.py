@@ -144,8 +144,8 @@ def _read(stream: Any, lines: Any) -> None:
 
 def _work(seeds: list[int], only: str) -> int:
     """Judges seeds in this process."""
-    from tests.fuzz.grammar import describe
     from tests.fuzz.grammar import spec_of
+    from tests.fuzz.specs import describe
 
     for seed in seeds:
         began = time.process_time()
@@ -166,6 +166,7 @@ def _judge(seed: int, spec: Any, only: str = "") -> Result:
     import keras
 
     from tests.fuzz import grammar
+    from tests.fuzz import specs
     from tests.fuzz import verdict
 
     keras.utils.clear_session(free_memory=False)
@@ -184,7 +185,7 @@ def _judge(seed: int, spec: Any, only: str = "") -> Result:
         judged.warned,
         case.expects,
         case.kinds,
-        grammar.describe(spec),
+        specs.describe(spec),
         json.dumps(spec),
     )
 
@@ -215,14 +216,14 @@ def _judge_one(seed: int | None, text: str | None) -> int:
 
 def cut_down(spec: Any, what: str) -> Any:
     """Returns the smallest part of a spec with a finding of the same form."""
-    from tests.fuzz import grammar
+    from tests.fuzz import specs
     from tests.fuzz.kinds import DoesNotFitError
 
     form = form_of(what)
     smaller = True
     while smaller:
         smaller = False
-        for candidate in grammar.cuts(spec):
+        for candidate in specs.cuts(spec):
             try:
                 result = _judge(-1, candidate)
             except (DoesNotFitError, ValueError):

@@ -10,6 +10,7 @@ import pytest
 import keras_bayesdrop as kbd
 from tests.fuzz import grammar
 from tests.fuzz import runner
+from tests.fuzz import specs
 from tests.fuzz import verdict
 from tests.fuzz.kinds import KINDS
 from tests.fuzz.kinds import RIGHT
@@ -24,7 +25,7 @@ layers = keras.layers
 def test_slice(seed):
     spec = grammar.spec_of(seed)
     judged = verdict.judge(grammar.build(spec))
-    assert judged.outcome != "finding", (judged.what, grammar.describe(spec))
+    assert judged.outcome != "finding", (judged.what, specs.describe(spec))
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -52,8 +53,8 @@ def test_a_seed_is_one_model():
         keras.tree.map_structure(np.testing.assert_array_equal, one.x, other.x)
 
 
-# Whether the judge notices. `truth` is what brute force samples; the
-# prediction runs another model, or another function stands in for it.
+# Tests of the judge itself. Brute force samples `truth`. The prediction runs
+# another model, or another function takes its place.
 
 
 def model_of(*members, shape=(3, 4)):

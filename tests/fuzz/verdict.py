@@ -17,7 +17,7 @@ from tests.fuzz.grammar import Case
 from tests.fuzz.kinds import REFUSED
 from tests.fuzz.kinds import RIGHT
 from tests.fuzz.oracle import brute_force
-from tests.fuzz.own_layers import OwnModel
+from tests.fuzz.own_layers.batches import OwnModel
 from tests.helpers import flat
 
 SAMPLES = 3072

@@ -34,6 +34,8 @@ def assert_as_exact_as_the_reference(cases):
 
 
 # What is kept.
+
+
 @TF32_OFF_AND_ON
 @ALL_MASKS
 @pytest.mark.parametrize("width", [*chain.WIDTHS, 128, 300])
@@ -99,6 +101,8 @@ def test_gaussian_multipliers(masks):
 
 
 # How exact results are.
+
+
 @ALL_MASKS
 @pytest.mark.parametrize("rate", [0.05, 0.5, -0.3])
 @pytest.mark.parametrize("widths", SIZES)
@@ -183,6 +187,8 @@ def test_close_to_the_cpu(per_sample, masks):
 
 
 # Results do not depend on what else is in the call.
+
+
 @TF32_OFF_AND_ON
 @ALL_MASKS
 @pytest.mark.parametrize("kind", chain.CHAINS)
@@ -248,6 +254,8 @@ def test_the_same_call_twice_and_at_the_same_time(masks, tf32):
 
 
 # Empty and wrong.
+
+
 @pytest.mark.parametrize("shape", [(0, 5), (2, 0)])
 def test_nothing_to_do(shape):
     layers = chain.network((shape[1], 4, 3), [0.5, 0.5])
@@ -266,6 +274,8 @@ def test_wrong_shapes_are_refused():
 
 
 # The engine around it.
+
+
 @ALL_MASKS
 @pytest.mark.parametrize(
     "policy", ["float32", "mixed_float16", "mixed_bfloat16"]
@@ -313,6 +323,8 @@ def test_whole_predictions(policy, masks):
 
 
 # For compute-sanitizer, which makes everything many times slower.
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @TF32_OFF_AND_ON
 @ALL_MASKS

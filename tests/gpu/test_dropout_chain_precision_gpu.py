@@ -22,7 +22,6 @@ from tests.gpu.chain_on_gpu import run_16_bits
 from tests.gpu.chain_on_gpu import to_16_bits
 
 
-# Other precisions.
 def to_tf32(value):
     """Rounds to the nearest number of TF32, ties away from zero."""
     bits = np.asarray(value, np.float32).view(np.uint32)

@@ -9,7 +9,6 @@ def settings(**kwargs):
     return {"num_samples": 8, "seed": 1, "verbose": 0, **kwargs}
 
 
-# What the cache of compiled programs must notice.
 def first_sample(model, x):
     p = kbd.predict_with_uncertainty(
         model, x, **flat(**settings(return_samples=True))

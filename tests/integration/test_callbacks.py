@@ -13,7 +13,6 @@ from tests.helpers import flat
 from tests.integration.samples import settings
 
 
-# Callbacks, and what is printed.
 class Diary(keras.callbacks.Callback):
     def __init__(self, stop_after=None):
         super().__init__()

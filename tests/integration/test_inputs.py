@@ -13,7 +13,6 @@ from tests.integration.samples import first_sample
 from tests.integration.samples import settings
 
 
-# Inputs as `model.predict` takes them.
 def dropout_behind(inputs):
     """A model whose first sample shows which input went where."""
     x = keras.layers.Concatenate()(inputs)

@@ -9,11 +9,11 @@ import keras_bayesdrop as kbd
 from tests import zoo
 from tests.helpers import flat
 from tests.integration.samples import settings
+from tests.zoo.subclassed import Block
 
 SEED = 3
 
 
-# One by one: what the zoo does not show.
 def rnn_with_unit_weights(**kwargs):
     """h[t] = recurrent_mask * h[t - 1] + mask * x[t], unit by unit."""
     layer = keras.layers.SimpleRNN(
@@ -201,7 +201,7 @@ def test_nothing_changes_when_a_layer_fails(subclassed, look):
         model = keras.Sequential(
             [
                 keras.Input((4, 3)),
-                zoo.Block(3),
+                Block(3),
                 keras.layers.LSTM(3, dropout=0.5),
                 fragile,
             ]

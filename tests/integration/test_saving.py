@@ -10,7 +10,6 @@ from tests import zoo
 from tests.helpers import flat
 from tests.integration.samples import settings
 
-# Saving and loading: the order of noise sites must survive it.
 NOT_SERIALIZABLE = {
     "functional_subclass",
     "subclassed",

@@ -13,7 +13,6 @@ from tests.helpers import flat
 from tests.integration.samples import settings
 
 
-# Threads.
 @pytest.mark.parametrize(
     "kind", ["functional", "subclassed_deep", "simple_rnn"]
 )

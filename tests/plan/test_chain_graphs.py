@@ -21,7 +21,6 @@ from tests.plan.plans import reasons
 layers = keras.layers
 
 
-# Graphs.
 def test_a_value_that_is_used_twice_ends_a_chain():
     inputs = keras.Input((6,))
     x = layers.Dropout(0.5, name="a")(inputs)
@@ -142,6 +141,8 @@ def test_time_in_the_batch_axis():
 
 
 # Folding.
+
+
 def move(layer):
     rng = np.random.default_rng(ord(layer.name))
     layer.set_weights(

@@ -233,7 +233,6 @@ def test_a_dense_of_another_dtype_than_its_noise(dtype):
         assert plan.specs[chain.inputs[0]].dtype == other
 
 
-# Higher ranks.
 @pytest.mark.parametrize(
     ("make", "shape", "per_entry"),
     [

@@ -10,6 +10,7 @@ from tests import zoo
 from tests.prediction.refusals import X
 from tests.prediction.refusals import counting_model
 from tests.prediction.refusals import refuse
+from tests.zoo.subclassed import Subclassed
 
 layers = keras.layers
 
@@ -43,7 +44,7 @@ def test_not_a_model(look, thing):
     "make",
     [
         lambda: keras.Sequential([layers.Dense(2), layers.Dropout(0.5)]),
-        zoo.Subclassed,
+        Subclassed,
         keras.Sequential,
     ],
 )

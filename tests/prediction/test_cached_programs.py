@@ -17,7 +17,6 @@ from tests.prediction.changes import samples
 layers = keras.layers
 
 
-# `compile` and `clear_cache`.
 def test_a_loss_compiled_later_decides_the_task():
     model = make(where="before")
     assert samples(model).shape == (2, 5, 2)
@@ -76,6 +75,8 @@ def test_clear_cache_takes_models_only():
 
 
 # What must not count as a change.
+
+
 def test_training_does_not_compile_again():
     model = make(where="before")
     model.compile("sgd", "mse")
@@ -146,6 +147,8 @@ def test_nan_is_no_change():
 
 
 # Bounds.
+
+
 def test_programs_are_bounded_and_models_are_let_go():
     model = make(where="before")
     drop = model.get_layer("drop")

@@ -9,7 +9,6 @@ from tests.prediction.changes import CHANGES
 from tests.prediction.changes import X
 from tests.prediction.changes import make
 
-# Views.
 VIEWS = {
     "deterministic": kbd.deterministic,
     "sample_function": lambda model: kbd.sample_function(model, seed=3),

@@ -13,6 +13,8 @@ from keras.src.models.functional import Functional
 from keras_bayesdrop._core import private_keras
 from tests import zoo
 from tests.helpers import TestCase
+from tests.zoo.subclassed import Block
+from tests.zoo.subclassed import Subclassed
 
 layers = keras.layers
 X = zoo.numbers(4)
@@ -81,7 +83,7 @@ class GraphTest(TestCase):
     def test_functional_is_what_model_makes(self):
         self.assertIsInstance(branching(), Functional)
         self.assertIs(type(branching()).call, Functional.call)
-        self.assertNotIsInstance(zoo.Subclassed(), Functional)
+        self.assertNotIsInstance(Subclassed(), Functional)
 
     def test_standardize_inputs(self):
         a, b = keras.Input((3,), name="z"), keras.Input((1,), name="a")
@@ -113,7 +115,7 @@ class GraphTest(TestCase):
         self.assertEqual(tuple(single([X]).shape), (5, 2))
 
     def test_layers_hold_their_layers(self):
-        block = zoo.Block(3)
+        block = Block(3)
         self.assertEqual(block._layers, [block.dense, block.dropout])
         attention = layers.MultiHeadAttention(1, 2, dropout=0.5)
         attention(np.ones((1, 2, 3)), np.ones((1, 2, 3)))

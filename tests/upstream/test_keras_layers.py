@@ -15,6 +15,7 @@ from keras.src.trainers.data_adapters import get_data_adapter
 
 from tests import zoo
 from tests.helpers import TestCase
+from tests.zoo.training import Penalty
 
 layers = keras.layers
 X = zoo.numbers(4)
@@ -116,7 +117,7 @@ class StatelessScopeTest(TestCase):
         dense.build((None, 4))
         with keras.StatelessScope():
             dense(X)
-            zoo.Penalty()(X)
+            Penalty()(X)
         self.assertEmpty(dense._losses)
 
     def test_does_not_stop_losses_from_being_cleared(self):

@@ -12,6 +12,7 @@ from keras_bayesdrop.graph.sites import redirected
 from tests import zoo
 from tests.graph.sites.by import By
 from tests.helpers import TestCase
+from tests.zoo.subclassed import Block
 
 layers = keras.layers
 
@@ -46,7 +47,7 @@ class InnerSitesTest(TestCase):
         self.assertEqual(
             paths(layers.RNN(cells)), ["top/a/dropout", "top/b/dropout"]
         )
-        block = zoo.Block(3, repeats=4)
+        block = Block(3, repeats=4)
         self.assertEqual(paths(block), [f"top/{block.dropout.name}"])
 
     def test_bidirectional_has_one_site_per_direction(self):
@@ -56,7 +57,7 @@ class InnerSitesTest(TestCase):
         )
 
     def test_multi_head_attention_has_one_site(self):
-        layer = built(zoo.Block(3), 3)
+        layer = built(Block(3), 3)
         self.assertLen(paths(layer), 1)
         attention = layers.MultiHeadAttention(1, 2, dropout=0.3)
         attention(np.ones((1, 2, 3)), np.ones((1, 2, 3)))
@@ -109,7 +110,7 @@ class InnerSitesTest(TestCase):
 
 class RedirectedTest(TestCase):
     def test_sends_noise_through_and_gives_it_back(self):
-        block = built(zoo.Block(3, repeats=2), 3)
+        block = built(Block(3, repeats=2), 3)
         x = zoo.numbers(3)
         before = sorted(vars(block.dropout))
         certain = np.asarray(block(x))
@@ -127,7 +128,7 @@ class RedirectedTest(TestCase):
         self.assertEqual(sorted(vars(block.dropout)), before)
 
     def test_nests(self):
-        block = built(zoo.Block(3), 3)
+        block = built(Block(3), 3)
         x = zoo.numbers(3)
         with redirected(block, "", By(lambda site, value: value * 0 + 1)):
             with redirected(block, "", By(lambda site, value: value * 0 + 2)):
@@ -152,7 +153,7 @@ class RedirectedTest(TestCase):
         self.assertEqual(zoo.fingerprint(model), before)
 
     def test_other_threads_do_not_see_it(self):
-        block = built(zoo.Block(3), 3)
+        block = built(Block(3), 3)
         x = zoo.numbers(3)
         certain = np.asarray(block(x))
         seen = []

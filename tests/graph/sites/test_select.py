@@ -11,9 +11,9 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.errors import SelectionError
 from keras_bayesdrop.graph.sites import select_sites
 from keras_bayesdrop.graph.survey import find_sites
-from tests import zoo
 from tests.helpers import TestCase
 from tests.helpers import flat
+from tests.zoo.operations import FoldsTime
 
 layers = keras.layers
 
@@ -39,7 +39,7 @@ def masks_as_outputs():
         "a": layers.Dropout(0.5, name="first")(inputs),
         "b": inner(inputs),
         "c": rnn(inputs),
-        "d": zoo.FoldsTime(name="folds")(inputs),
+        "d": FoldsTime(name="folds")(inputs),
         "e": again(inputs),
         "f": again(inputs),
         "g": layers.SpatialDropout1D(0.5, name="last")(inputs),
