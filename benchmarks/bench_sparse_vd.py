@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How sparse variational dropout makes LeNets on MNIST, beside the publication.
+"""Sparsity of LeNets on MNIST by variational dropout, beside the publication.
 
     python benchmarks/bench_sparse_vd.py --data <folder with MNIST>
     python benchmarks/bench_sparse_vd.py --data <folder> --net lenet-5
@@ -27,7 +27,6 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import argparse
-import gzip
 import json
 import pathlib
 import time
@@ -39,6 +38,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 from bench_concrete import training_step
+from lenets import build
+from lenets import load_mnist
+from lenets import variational_layers
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop import sparsity
@@ -61,80 +63,6 @@ PUBLISHED = {
         "removed_percent": [67.0, 98.0, 99.8, 95.0],
     },
 }
-
-
-def load_mnist(folder: str) -> dict[str, Any]:
-    """Returns images in [0, 1], [n, 28, 28, 1], and labels."""
-
-    def read(name: str, skip: int) -> Any:
-        path = pathlib.Path(folder) / name
-        if not path.exists():
-            raise SystemExit(f"`--data` lacks {name}, a file of MNIST.")
-        return np.frombuffer(gzip.decompress(path.read_bytes())[skip:], "uint8")
-
-    data = {}
-    for part, prefix in (("train", "train"), ("test", "t10k")):
-        images = read(f"{prefix}-images-idx3-ubyte.gz", 16)
-        data[f"x_{part}"] = images.reshape(-1, 28, 28, 1) / np.float32(255)
-        labels = read(f"{prefix}-labels-idx1-ubyte.gz", 8)
-        data[f"y_{part}"] = labels.astype("int32")
-    return data
-
-
-def build(
-    net: str,
-    kl: str,
-    examples: int,
-    train_threshold: float | None,
-    caffe: bool = False,
-) -> Any:
-    """Returns LeNet-300-100 or LeNet-5 with noise on all kernels.
-
-    Convolutions are those of the authors' code: with an activation, and from
-    Glorot's weights. With `caffe` there is none, as in the original, and they
-    begin like the rest.
-    """
-    layers = keras.layers
-    settings: dict[str, Any] = {
-        "num_train_examples": examples,
-        "kernel_initializer": keras.initializers.RandomNormal(stddev=0.01),
-        "prior": "log_uniform",
-        "kl": kl,
-        "train_threshold": train_threshold,
-    }
-
-    def dense(units: int, activation: str) -> Any:
-        return kbd.layers.VariationalDense(
-            units, activation=activation, **settings
-        )
-
-    def conv(filters: int) -> Any:
-        own: dict[str, Any] = {
-            "activation": "relu",
-            "kernel_initializer": "glorot_uniform",
-        }
-        return kbd.layers.VariationalConv2D(
-            filters, 5, **{**settings, **({} if caffe else own)}
-        )
-
-    stages = {
-        "lenet-300-100": lambda: [
-            layers.Flatten(),
-            dense(300, "relu"),
-            dense(100, "relu"),
-            dense(10, "softmax"),
-        ],
-        "lenet-5": lambda: [
-            conv(20),
-            layers.MaxPooling2D(),
-            conv(50),
-            layers.MaxPooling2D(),
-            layers.Flatten(),
-            dense(500, "relu"),
-            dense(10, "softmax"),
-        ],
-    }
-    return keras.Sequential([keras.Input((28, 28, 1)), *stages[net]()])
 
 
 class Schedule(keras.callbacks.Callback):
@@ -179,11 +107,6 @@ class Progress(keras.callbacks.Callback):
         )
 
 
-def variational_layers(model: Any) -> list[Any]:
-    """Returns the layers with noise on their kernel."""
-    return [each for each in model.layers if hasattr(each, "kl_weight")]
-
-
 def error_percent(model: Any, data: dict[str, Any]) -> float:
     """Returns the error on the test images, in per cent."""
     outputs = model.predict(data["x_test"], batch_size=1000, verbose=0)
@@ -217,7 +140,7 @@ def assess(model: Any, data: dict[str, Any]) -> dict[str, Any]:
 def train(
     net: str, kl: str, data: dict[str, Any], options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Trains one network, prunes it, and returns what came out."""
+    """Trains one network, prunes it, and returns its errors and sizes."""
     keras.utils.set_random_seed(options.seed)
     examples, epochs = len(data["x_train"]), options.epochs
     steps = examples // BATCH
@@ -352,7 +275,7 @@ def show(net: str, results: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Runs what the options ask for."""
+    """Runs the benchmark that the options choose."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="folder with the files of MNIST")
     parser.add_argument("--net", choices=PUBLISHED, default="lenet-300-100")
@@ -391,9 +314,9 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore", kbd.errors.BayesdropWarning)
     if options.cost:
-        found = cost(1 if options.quick else options.rounds, options.quick)
+        costs = cost(1 if options.quick else options.rounds, options.quick)
         if not options.quick:
-            save(options.out, ["cost"], found)
+            save(options.out, ["cost"], costs)
         return
     if options.data is None:
         parser.error("--data is needed")

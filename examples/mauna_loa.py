@@ -47,19 +47,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from _co2_record import MEASURED_LATER
+from _co2_record import Array
+from _co2_record import Record
+from _co2_record import load_record
 from _quiet import silent_stderr
 
 with silent_stderr():
     import keras
     from matplotlib.figure import Figure
-    from statsmodels.datasets import co2
 
     import keras_bayesdrop
     from keras_bayesdrop.losses import GaussianLikelihood
     from keras_bayesdrop.regularizers import DropoutL2
 
-Array = npt.NDArray[np.float64]
 
 RATE = 0.2
 HIDDEN_LAYERS = 5
@@ -68,7 +69,7 @@ BATCHES_PER_EPOCH = 4
 SEED = 2016
 # Prior: the deviation of a weight is 1 / LENGTH_SCALE.
 LENGTH_SCALE = 1.0
-# What a monthly mean differs by from a smooth curve with seasons.
+# Standard deviation of monthly means around a smooth curve with seasons.
 NOISE_PPM = 0.6
 
 FIRST_YEAR, LAST_YEAR = 1958, 2025
@@ -76,78 +77,9 @@ FIRST_YEAR, LAST_YEAR = 1958, 2025
 POINTS_PER_YEAR = 6
 DISTANCES = (5, 10, 20)  # years beyond the data
 
-# Annual means in ppm. The network never sees them.
-MEASURED_LATER = {
-    2002: 373.45,
-    2003: 375.98,
-    2004: 377.70,
-    2005: 379.98,
-    2006: 382.09,
-    2007: 384.02,
-    2008: 385.83,
-    2009: 387.64,
-    2010: 390.10,
-    2011: 391.85,
-    2012: 394.06,
-    2013: 396.74,
-    2014: 398.81,
-    2015: 401.01,
-    2016: 404.41,
-    2017: 406.76,
-    2018: 408.72,
-    2019: 411.65,
-    2020: 414.21,
-    2021: 416.41,
-    2022: 418.53,
-    2023: 421.08,
-    2024: 424.61,
-}
 
 # Colours of Okabe and Ito, which the colour-blind can tell apart.
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#555555"
-
-
-@dataclasses.dataclass(frozen=True)
-class Record:
-    """Monthly means, and the scale on which the network sees them."""
-
-    years: Array  # [months], middle of the month
-    ppm: Array  # [months]
-
-    @property
-    def end(self) -> float:
-        """Year in which the record ends."""
-        return float(self.years[-1])
-
-    @property
-    def scale(self) -> float:
-        """Deviation of the record in ppm: 1 for the network."""
-        return float(self.ppm.std())
-
-    def features(self, years: Array) -> Array:
-        """Returns time and season, [years, 3]. The record spans [-2, 2]."""
-        middle = (self.years[0] + self.years[-1]) / 2
-        half = (self.years[-1] - self.years[0]) / 2
-        angle = 2 * np.pi * years
-        return np.stack(
-            [
-                2 * (years - middle) / half,
-                np.sin(angle) / 2,
-                np.cos(angle) / 2,
-            ],
-            axis=1,
-        )
-
-    def targets(self) -> Array:
-        """Returns the record, centred and scaled, [months, 1]."""
-        scaled: Array = (self.ppm - self.ppm.mean()) / self.scale
-        return scaled[:, np.newaxis]
-
-    def to_ppm(self, values: Any) -> Array:
-        """Returns predictions [..., years, 1] in ppm, [..., years]."""
-        values = np.asarray(values, np.float64)[..., 0]
-        ppm: Array = values * self.scale + self.ppm.mean()
-        return ppm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,14 +96,6 @@ class Forecast:
     def average(self, values: Array, begin: float, end: float) -> float:
         """Returns the mean of values between two years."""
         return float(values[(self.years >= begin) & (self.years < end)].mean())
-
-
-def load_record() -> Record:
-    """Returns the monthly means, without the months that are missing."""
-    weekly = co2.load_pandas().data["co2"]
-    monthly = weekly.resample("MS").mean().dropna()
-    years = monthly.index.year + (monthly.index.month - 0.5) / 12
-    return Record(np.asarray(years, float), monthly.to_numpy(float))
 
 
 def build_model(record: Record, units: int) -> keras.Model:

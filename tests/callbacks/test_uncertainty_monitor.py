@@ -81,8 +81,8 @@ class ValuesTest(TestCase):
         p = samples_of(model, x)[..., 0]
         both = np.stack([1 - p, p], axis=-1)
         expected = expected_classes(both, labels[:, 0].astype(int))
-        for given in (labels, labels[:, 0]):
-            logs = evaluated(model, (x, given))
+        for targets in (labels, labels[:, 0]):
+            logs = evaluated(model, (x, targets))
             assert_logs(logs, expected)
             self.assertEqual(set(logs), {f"val_{key}" for key in expected})
 

@@ -17,7 +17,7 @@ def run(*arguments, data="data.npy", model="model.keras"):
 
 
 def expected(model="model.keras", x=None, samples=20, **kwargs):
-    """What Python predicts, with the seed of the tests."""
+    """Returns the prediction of Python, with the seed of the tests."""
     return kbd.predict_with_uncertainty(
         keras.saving.load_model(model),
         files.data() if x is None else x,

@@ -71,10 +71,10 @@ def _dialogues():
 
 def test_sections_are_in_order():
     wrong = [
-        f"{module}.{name}: {found}"
+        f"{module}.{name}: {headings}"
         for module, name, text in _documented()
-        if (found := HEADING.findall(text))
-        != sorted(set(found), key=SECTIONS.index)
+        if (headings := HEADING.findall(text))
+        != sorted(set(headings), key=SECTIONS.index)
     ]
     assert not wrong
 
@@ -170,7 +170,7 @@ def test_values_beside_examples_are_compared():
         _check(keras_bayesdrop.noise.get("rayleigh"), "Uniform(low=0.0)")
 
 
-# Results, which a user is given, by package.
+# Classes that functions return to a user, by package.
 RESULTS = {
     "calibrate": {"ConformalIntervals", "ConformalSets", "Temperature"},
     "decisions": {
@@ -220,10 +220,10 @@ def test_what_a_user_makes_or_calls_has_an_example():
     without = {}
     for dotted in public_names():
         parent, _, name = dotted.rpartition(".")
-        found = getattr(importlib.import_module(parent), name)
-        text = getattr(found, "__doc__", None) or ""
-        error = isinstance(found, type) and issubclass(found, Exception)
-        if callable(found) and not (error or blocks_in(text) or ">>>" in text):
+        public = getattr(importlib.import_module(parent), name)
+        text = getattr(public, "__doc__", None) or ""
+        error = isinstance(public, type) and issubclass(public, Exception)
+        if callable(public) and not (error or blocks_in(text) or ">>>" in text):
             package = parent.rpartition(".")[2]
             without.setdefault(package, set()).add(name)
     allowed = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slice of the fuzz, what it once found, and whether it would notice."""
+"""A slice of the fuzz, its former findings, and tests of its judge."""
 
 import dataclasses
 

@@ -299,7 +299,7 @@ def test_whole_predictions(policy, masks):
         ]
     )
     x = chain.inputs(67, 59)
-    found = [
+    answers = [
         np.asarray(
             kbd.predict_with_uncertainty(
                 model,
@@ -319,7 +319,7 @@ def test_whole_predictions(policy, masks):
         "mixed_float16": 2.0**-10,
         "mixed_bfloat16": 2.0**-7,
     }[policy]
-    np.testing.assert_allclose(*found, rtol=0, atol=16 * eps)
+    np.testing.assert_allclose(*answers, rtol=0, atol=16 * eps)
 
 
 # For compute-sanitizer, which makes everything many times slower.

@@ -52,9 +52,9 @@ def refuse(kind, look, *words):
 
 def texts_of(*looks):
     """Returns the messages of errors."""
-    found = []
+    texts = []
     for look in looks:
         with pytest.raises(errors.BayesdropError) as caught:
             look()
-        found.append(str(caught.value))
-    return found
+        texts.append(str(caught.value))
+    return texts

@@ -107,7 +107,7 @@ def test_strings_of_tensorflow_are_the_way_out():
 
 
 def test_values_elsewhere(model):
-    """What checks `x` with the same code says the same."""
+    """Other functions check `x` with the same code and the same words."""
     x = X.astype(object)
     cascade = kbd.decisions.Cascade(model, model, budget=0.5, num_samples=4)
     messages = texts_of(

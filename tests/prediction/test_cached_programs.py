@@ -81,7 +81,7 @@ def test_training_does_not_compile_again():
     model = make(where="before")
     model.compile("sgd", "mse")
     samples(model)
-    made = programs.made(model)
+    traces = programs.made(model)
     targets = np.zeros((5, 2), "float32")
     stop = keras.callbacks.EarlyStopping("loss", patience=1)
     model.fit(X, targets, epochs=2, verbose=0, callbacks=[stop])
@@ -89,7 +89,7 @@ def test_training_does_not_compile_again():
     model.predict(X, verbose=0)
     model.train_on_batch(X, targets)
     samples(model)
-    assert programs.made(model) == made
+    assert programs.made(model) == traces
 
 
 class Notes(layers.Layer):
@@ -127,11 +127,11 @@ def test_results_that_layers_keep_are_no_change(model_of):
         model = model_of([keras.Input((6,)), notes, layers.Dropout(0.5)])
     model(X)
     before = samples(model)
-    made = programs.made(model)
+    traces = programs.made(model)
     for _ in range(3):
         model(X)
         np.testing.assert_array_equal(samples(model), before)
-    assert programs.made(model) == made
+    assert programs.made(model) == traces
     notes.gain = 2.0
     assert np.abs(samples(model) - before).max() > 1e-3
 
@@ -140,10 +140,10 @@ def test_nan_is_no_change():
     model = make(where="before")
     model.get_layer("own").unused = float("nan")
     samples(model)
-    made = programs.made(model)
+    traces = programs.made(model)
     model.get_layer("own").unused = float("nan") * 2
     samples(model)
-    assert programs.made(model) == made
+    assert programs.made(model) == traces
 
 
 # Bounds.

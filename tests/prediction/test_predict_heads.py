@@ -257,8 +257,8 @@ class OutputsTest(TestCase):
         auto = predict(model, inputs_of())
         asked = predict(model, inputs_of(), head=tasks)
         for p in (auto, asked):
-            found = keras.tree.map_structure(lambda part: part.task, p)
-            self.assertEqual(found, tasks)
+            detected = keras.tree.map_structure(lambda part: part.task, p)
+            self.assertEqual(detected, tasks)
 
     def test_ordered_dict_keeps_names_and_tasks_together(self):
         class Own(keras.Model):

@@ -111,10 +111,10 @@ def test_going_back_compiles_nothing():
     layer = find(model, layers.LeakyReLU)
     layer.negative_slope = 0.7
     samples(model)
-    made = programs.made(model)
+    traces = programs.made(model)
     layer.negative_slope = 0.2
     np.testing.assert_array_equal(samples(model), before)
-    assert programs.made(model) == made
+    assert programs.made(model) == traces
 
 
 def test_functions_are_not_told_apart_by_their_address():

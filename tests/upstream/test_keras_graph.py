@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package assumes about Keras' graphs and changes of models.
+"""Assumptions of the package about Keras' graphs and changes of models.
 
 A failure here is news about Keras, not a bug of the package.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package assumes about Keras' layers, variables and data adapters.
+"""Assumptions of the package about Keras' layers, variables and data adapters.
 
 A failure here is news about Keras, not a bug of the package.
 """

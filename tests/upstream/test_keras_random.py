@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package assumes about random numbers in Keras and TensorFlow.
+"""Assumptions of the package about random numbers in Keras and TensorFlow.
 
 A failure here is news about Keras, not a bug of the package.
 """

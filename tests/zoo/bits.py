@@ -8,22 +8,22 @@ import keras
 
 def fingerprint(model: Any) -> dict[str, Any]:
     """Returns everything of a model that looking at it must not change."""
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for number, layer in enumerate([model, *model._flatten_layers(False)]):
         where = f"{number} {layer.name}"
-        found[f"{where} attributes"] = sorted(vars(layer))
-        found[f"{where} trainable"] = (layer.trainable, layer.built)
-        found[f"{where} nodes"] = (
+        parts[f"{where} attributes"] = sorted(vars(layer))
+        parts[f"{where} trainable"] = (layer.trainable, layer.built)
+        parts[f"{where} nodes"] = (
             len(layer._inbound_nodes),
             len(layer._outbound_nodes),
         )
-        found[f"{where} output"] = _output_of(layer)
-        found[f"{where} own losses"] = len(layer._losses)
+        parts[f"{where} output"] = _output_of(layer)
+        parts[f"{where} own losses"] = len(layer._losses)
         for index, variable in enumerate(layer.variables):
-            found[f"{where} variable {index}"] = _bits(variable)
-    found["losses"] = [_bits(loss) for loss in model.losses]
-    found["stop"] = getattr(model, "stop_predicting", "never set")
-    return found
+            parts[f"{where} variable {index}"] = _bits(variable)
+    parts["losses"] = [_bits(loss) for loss in model.losses]
+    parts["stop"] = getattr(model, "stop_predicting", "never set")
+    return parts
 
 
 def outputs_of(model: Any, x: Any) -> list[bytes]:
