@@ -9,6 +9,7 @@ expected, what was received.
 import math
 import os
 import pathlib
+import random
 from collections.abc import Collection
 from collections.abc import Iterable
 from numbers import Integral
@@ -183,3 +184,12 @@ def check_bool(value: Any, name: str) -> bool:
     if not isinstance(value, bool):
         raise invalid(name, value, "`True` or `False`")
     return value
+
+
+def check_seed(seed: Any) -> int:
+    """Returns `seed` if it is an integer; for `None` one drawn at random.
+
+    Python's generator draws it, so that `keras.utils.set_random_seed` governs
+    the seeds that nobody chose.
+    """
+    return random.getrandbits(63) if seed is None else check_int(seed, "seed")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses the rows whose labels to ask for next: active learning."""
 
-import random
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +8,8 @@ import numpy.typing as npt
 
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_choice
-from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import check_seed
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.decisions._information import batchbald
 from keras_bayesdrop.decisions._information import batchbald_normal
@@ -131,7 +130,7 @@ def acquire(
     if count > len(predictive):
         raise invalid("k", k, f"at most {len(predictive)}, the number of rows")
     limit = check_positive_int(num_configurations, "num_configurations")
-    key = random.getrandbits(63) if seed is None else check_int(seed, "seed")
+    key = check_seed(seed)
     generator = np.random.default_rng(seed_to_key(key))
     if (targets is not None) != (method == "epig"):
         raise BayesdropError(

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thompson sampling: one function from the posterior for each episode."""
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from keras_bayesdrop._core.choice import get_choice
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_model
 from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import check_seed
 from keras_bayesdrop.engines import choose_engine
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NothingToSampleError
@@ -207,9 +207,7 @@ class ThompsonSampler:
                 f"{[layer.name for layer in model.layers]}"
             )
         self.model = model
-        self.seed = (
-            random.getrandbits(63) if seed is None else check_int(seed, "seed")
-        )
+        self.seed = check_seed(seed)
         self.episode = check_int(episode, "episode", 0, LAST_SAMPLE)
         self.layers = layers
         self.method = _check_method(method)

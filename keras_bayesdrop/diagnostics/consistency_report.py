@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of `consistency`: a dropout ensemble beside its network."""
 
-import random
 from typing import Any
 
 import keras
@@ -9,6 +8,7 @@ import keras
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import check_seed
 from keras_bayesdrop.diagnostics.measured_units import find_units
 from keras_bayesdrop.diagnostics.measured_units import measure_units
 from keras_bayesdrop.errors import NothingToSampleError
@@ -80,9 +80,7 @@ def consistency(
         batch_size=None
         if batch_size is None
         else check_positive_int(batch_size, "batch_size"),
-        seed=random.getrandbits(63)
-        if seed is None
-        else check_int(seed, "seed"),
+        seed=check_seed(seed),
     )
     threshold = check_positive(threshold, "threshold")
     check_source(model)

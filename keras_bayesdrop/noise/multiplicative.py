@@ -4,7 +4,6 @@
 import abc
 import dataclasses
 import math
-import random
 from numbers import Real
 from typing import Any
 from typing import TypeVar
@@ -14,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core.arrays import Float64Array
-from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop._core.validate import check_seed
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.noise.base import Noise
@@ -168,11 +167,6 @@ def check_finite(value: Any, name: str) -> float:
     if not real or not math.isfinite(value):
         raise invalid(name, value, "a finite float")
     return float(value)
-
-
-def check_seed(seed: Any) -> int:
-    """Returns the seed, or a new one for `None`."""
-    return random.getrandbits(63) if seed is None else check_int(seed, "seed")
 
 
 def words_of(sizes: tuple[int, ...], seed: int, stream: int) -> tf.Tensor:

@@ -53,11 +53,11 @@ def drive(
         size = rows_per_batch(run.plan, batch_size, run.num_replicas)
         if steps is not None:
             num_rows = min(num_rows, steps * size)
+            run.reserve(num_rows)
         progress.expect(_count_steps(run, num_rows, size))
     done, largest = 0, 0
     with contextlib.ExitStack() as files, progress:
-        if run is not None and num_rows is not None:
-            run.reserve(num_rows)
+        if run is not None:
             run.open(files)
         for batch in input_data.iterate(x, size, steps):
             if run is None:

@@ -15,7 +15,7 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 
 # For `check_finite`, where the mean is finite.
-SPREAD = "the variance of the outputs, which leaves the range of its type"
+_SPREAD = "the variance of the outputs, which leaves the range of its type"
 
 _ROWS_NAMED = 8
 
@@ -186,6 +186,18 @@ def check_shapes(model: Any, inputs: Any) -> None:
             f"shape(s) {[tuple(spec.shape) for spec in wanted]}. Received: "
             f"{[tuple(leaf.shape) for leaf in leaves]}"
         )
+
+
+def check_moments(mean: Any, variance: Any, rows: Any) -> None:
+    """Raises if a mean or a variance of the outputs is not finite.
+
+    Args:
+        mean: Array [rows, ...].
+        variance: Array [rows, ...].
+        rows: As in `check_finite`.
+    """
+    check_finite(mean, "the outputs", rows)
+    check_finite(variance, _SPREAD, rows)
 
 
 def _is_complex(dtype: Any) -> bool:

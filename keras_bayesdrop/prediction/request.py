@@ -3,7 +3,6 @@
 
 import dataclasses
 import pathlib
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_levels
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop._core.validate import check_return_samples
+from keras_bayesdrop._core.validate import check_seed
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.prediction.distribute.replicas import Replicas
 from keras_bayesdrop.prediction.methods import Method
@@ -68,9 +68,7 @@ def check_request(
         batch_size=None
         if batch_size is None
         else check_positive_int(batch_size, "batch_size"),
-        seed=random.getrandbits(63)
-        if seed is None
-        else check_int(seed, "seed"),
+        seed=check_seed(seed),
         quantiles=check_levels(quantiles, "quantiles"),
         return_samples=check_return_samples(return_samples),
         first_row=check_int(first_row, "first_row", 0, 2**63 - 1),

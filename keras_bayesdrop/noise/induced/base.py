@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bayesdrop._core.validate import check_seed
 from keras_bayesdrop.noise.multiplicative import Multiplicative
-from keras_bayesdrop.noise.multiplicative import check_seed
 from keras_bayesdrop.noise.multiplicative import words_of
 from keras_bayesdrop.random.philox import words_to_normal
 

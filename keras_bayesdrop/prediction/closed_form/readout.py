@@ -260,8 +260,7 @@ class ConditionalCollector:
         """
         assert self.state is not None
         moments = self.moments()
-        input_data.check_finite(moments.mean, "the outputs", numbers)
-        input_data.check_finite(moments.variance, input_data.SPREAD, numbers)
+        input_data.check_moments(moments.mean, moments.variance, numbers)
         return Collected(moments, np.full(len(numbers), int(self.state[0])))
 
 

@@ -96,8 +96,7 @@ class MomentsRun(Run):
             for number, output in enumerate(outputs):
                 arrays = tuple(None if x is None else x.numpy() for x in output)
                 first = batch.first_row + begin
-                input_data.check_finite(arrays[0], "the outputs", first)
-                input_data.check_finite(arrays[1], input_data.SPREAD, first)
+                input_data.check_moments(arrays[0], arrays[1], first)
                 self._parts[number].append(arrays)
                 means[number].append(arrays[0])
             step()

@@ -206,8 +206,7 @@ class Collector:
         """
         assert self.state is not None
         moments = self.moments()
-        input_data.check_finite(moments.mean, "the outputs", numbers)
-        input_data.check_finite(moments.variance, input_data.SPREAD, numbers)
+        input_data.check_moments(moments.mean, moments.variance, numbers)
         count = np.full(len(numbers), int(self.state[0]))
         samples = np.concatenate(self.samples) if self.samples else None
         quantiles = None

@@ -9,6 +9,7 @@ rest goes on with the next block of samples.
 """
 
 import contextlib
+import dataclasses
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -145,13 +146,8 @@ class SamplingRun(Run):
             return
         self.plan = self.plan.alone(reason, unordered)
         engine, self._reason = choose_engine(self.plan, self._choices.engine)
-        self._drawer = Drawer(
-            self._job.model,
-            self.plan,
-            engine,
-            self._drawer.key,
-            self._choices.shared,
-            self._request,
+        self._drawer = dataclasses.replace(
+            self._drawer, plan=self.plan, engine=engine
         )
         self._accept_mixing()
 
