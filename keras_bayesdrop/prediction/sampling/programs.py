@@ -22,6 +22,14 @@ from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import Plan
 
+# Shape (`None` for an axis that stays open) and dtype of a tensor.
+_Type = tuple[tuple[int | None, ...], tf.DType]
+
+# Seed, first sample, samples, first row, rows.
+_SCALARS: tuple[_Type, ...] = tuple(
+    ((), dtype) for dtype in (tf.uint64, tf.int64, tf.int32, tf.int64, tf.int32)
+)
+
 
 class Block(NamedTuple):
     """Samples and rows by number. Masks follow from these numbers alone.
@@ -86,11 +94,11 @@ class Sampler:
             cut = engine.run_prefix(plan, inputs)
             return [*cut, *map(private_keras.get_mask, cut)]
 
-        specs = [
+        types = [
             _declared(plan, number, tensor)
             for number, tensor in zip(plan.inputs, inputs, strict=True)
         ]
-        program = self._program(("prefix", _key(specs)), run, specs)
+        program = self._program(("prefix",), run, types)
         return list(program(*inputs))
 
     def suffix(
@@ -163,37 +171,35 @@ class Sampler:
             _scalar(block.first_row, tf.int64),
             _scalar(block.num_rows, tf.int32),
         ]
-        value_specs = [
+        values = [
             _declared(plan, number, tensor)
             for number, tensor in zip(plan.cut, cut, strict=False)
         ]
-        specs = [
-            *(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in scalars),
-            *value_specs,
-            *(
-                _mask_spec(spec, mask)
-                for spec, mask in zip(value_specs, cut[half:], strict=True)
-                if mask is not None
-            ),
+        masks = [
+            _mask_type(value, mask)
+            for value, mask in zip(values, cut[half:], strict=True)
+            if mask is not None
         ]
-        key = ("suffix", counter_blocks, watch, tuple(masked), _key(specs))
-        program = self._program(key, run, specs)
+        types = [*_SCALARS, *values, *masks]
+        key = ("suffix", counter_blocks, watch, tuple(masked))
+        program = self._program(key, run, types)
         return list(program(*scalars, *present))
 
     def _program(
-        self, key: Any, run: Any, specs: Sequence[tf.TensorSpec]
+        self, key: tuple[Any, ...], run: Any, types: Sequence[_Type]
     ) -> Any:
+        def trace() -> Any:
+            specs = [tf.TensorSpec(*each) for each in types]
+            program = tf.function(run, autograph=False)
+            return program.get_concrete_function(*specs)
+
         return programs.get(
-            self._owner,
-            (*self._key, *key),
-            lambda: tf.function(run, autograph=False).get_concrete_function(
-                *specs
-            ),
+            self._owner, (*self._key, *key, tuple(types)), trace
         )
 
 
-def _declared(plan: Plan, number: int, tensor: tf.Tensor) -> tf.TensorSpec:
-    """Returns the spec of a value as the model declares it, any batch size.
+def _declared(plan: Plan, number: int, tensor: tf.Tensor) -> _Type:
+    """Returns the type of a value as the model declares it, any batch size.
 
     Axes that the model leaves open stay open, so that sequences of another
     length do not trace again; so do axes about which it is mistaken.
@@ -201,38 +207,32 @@ def _declared(plan: Plan, number: int, tensor: tf.Tensor) -> tf.TensorSpec:
     declared = tuple(plan.specs[number].shape)
     sizes = tuple(tensor.shape)
     if plan.fixed_batch or plan.mixes_rows:
-        return tf.TensorSpec(sizes, tensor.dtype)
+        return sizes, tensor.dtype
     if number not in plan.batchless:
         declared = (None, *declared[1:])
     if len(declared) != len(sizes):
-        return tf.TensorSpec([None] * len(sizes), tensor.dtype)
-    dims = [
+        return (None,) * len(sizes), tensor.dtype
+    dims = tuple(
         want if want == size else None
         for want, size in zip(declared, sizes, strict=True)
-    ]
-    return tf.TensorSpec(dims, tensor.dtype)
+    )
+    return dims, tensor.dtype
 
 
-def _mask_spec(value: tf.TensorSpec, mask: tf.Tensor) -> tf.TensorSpec:
-    """Returns the spec of a Keras mask, which has the first axes of its value.
+def _mask_type(value: _Type, mask: tf.Tensor) -> _Type:
+    """Returns the type of a Keras mask, which has the first axes of its value.
 
     Layers that unroll time need its length to be static.
     """
-    sizes = mask.shape.as_list()
-    dims = value.shape.as_list()[: len(sizes)]
-    dims += [None] * (len(sizes) - len(dims))
-    return tf.TensorSpec(
-        [
-            dim if dim == size else None
-            for dim, size in zip(dims, sizes, strict=True)
-        ],
-        mask.dtype,
+    sizes = tuple(mask.shape)
+    dims = value[0][: len(sizes)]
+    dims += (None,) * (len(sizes) - len(dims))
+    known = tuple(
+        dim if dim == size else None
+        for dim, size in zip(dims, sizes, strict=True)
     )
+    return known, mask.dtype
 
 
 def _scalar(value: Any, dtype: tf.DType) -> tf.Tensor:
     return tf.constant(value, dtype) if isinstance(value, int) else value
-
-
-def _key(specs: Sequence[tf.TensorSpec]) -> tuple[Any, ...]:
-    return tuple((tuple(spec.shape), spec.dtype) for spec in specs)
