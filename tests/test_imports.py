@@ -48,6 +48,9 @@ PREDICTION = (
     {"closed_form.limits", "closed_form.outputs"},
     {"closed_form.readout", "closed_form.run"},
     {"closed_form.start"},
+    {"point"},
+    {"start"},
+    {"ensemble"},
     {"driver"},
     {"api"},
 )

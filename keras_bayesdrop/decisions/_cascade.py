@@ -4,6 +4,7 @@
 import os
 import time
 from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,9 +111,9 @@ class Cascade:
     threshold for a budget: `fast_predictive.defer(budget=0.2).threshold`.
 
     Args:
-        fast: A Keras model with dropout, which `predict_with_uncertainty`
-            runs; or a callable that maps `x` to a `Predictive`, an array, or a
-            structure of these.
+        fast: A Keras model with dropout, or a list of models, an ensemble,
+            which `predict_with_uncertainty` runs; or a callable that maps
+            `x` to a `Predictive`, an array, or a structure of these.
         slow: The same. A Keras model without noise runs by its `predict`. Wrap
             a model in `deterministic` to switch its noise off.
         budget: Largest share (float in `[0, 1]`) or number (int) of the rows
@@ -163,10 +164,13 @@ class Cascade:
         verbose: str | int = 0,
     ) -> None:
         for name, model in (("fast", fast), ("slow", slow)):
-            if isinstance(model, keras.Model):
-                check_model(model)
+            if _is_keras(model):
+                for member in _members(model):
+                    check_model(member)
             elif not callable(model):
-                raise invalid(name, model, "a Keras model or a callable")
+                raise invalid(
+                    name, model, "a Keras model, a list of them, or a callable"
+                )
         check_limits(budget, threshold)
         if not callable(by):
             check_choice(by, "by", ("auto", *QUANTITIES))
@@ -198,9 +202,7 @@ class Cascade:
             for name, default in _DEFAULTS.items()
             if self.options[name] != default
         )
-        if unused and not any(
-            isinstance(model, keras.Model) for model in (fast, slow)
-        ):
+        if unused and not any(map(_is_keras, (fast, slow))):
             raise BayesdropError(
                 "Options are for `predict_with_uncertainty`, which is not "
                 f"used for callables. Expected no options. Received: {unused}"
@@ -243,7 +245,7 @@ class Cascade:
     ) -> tuple[Any, float]:
         """Returns the checked output of a model, and the seconds it took."""
         began = time.perf_counter()
-        if not isinstance(model, keras.Model):
+        if not _is_keras(model):
             output = model(x)
         else:
             try:
@@ -280,3 +282,12 @@ def _arrays(x: Any) -> Any:
     x = keras.tree.map_structure(np.asarray, x)
     input_data.check_arrays(x)
     return x
+
+
+def _is_keras(model: Any) -> bool:
+    """Returns whether a member of a cascade is a model or an ensemble."""
+    return isinstance(model, (keras.Model, list, tuple))
+
+
+def _members(model: Any) -> Sequence[Any]:
+    return model if isinstance(model, (list, tuple)) else [model]

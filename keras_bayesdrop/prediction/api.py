@@ -12,26 +12,22 @@ import keras
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_positive_int
+from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.sites import LayerSelection
-from keras_bayesdrop.graph.survey import survey
-from keras_bayesdrop.plan import build_plan
-from keras_bayesdrop.plan import complete
 from keras_bayesdrop.prediction import methods
 from keras_bayesdrop.prediction.detection import check_heads
-from keras_bayesdrop.prediction.detection import resolve_heads
 from keras_bayesdrop.prediction.distribute.replicas import replicas_of
 from keras_bayesdrop.prediction.distribute.workers import agree
 from keras_bayesdrop.prediction.driver import drive
+from keras_bayesdrop.prediction.ensemble import start_ensemble
 from keras_bayesdrop.prediction.input_data import count_rows
-from keras_bayesdrop.prediction.methods import Job
 from keras_bayesdrop.prediction.methods import Method
 from keras_bayesdrop.prediction.methods import Run
-from keras_bayesdrop.prediction.model_checks import check_noise
-from keras_bayesdrop.prediction.model_checks import unwrap
 from keras_bayesdrop.prediction.progress import Progress
 from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.request import check_request
+from keras_bayesdrop.prediction.start import prepare
 
 # Arguments that moved into `method` and `head`.
 OLD_KEYWORDS = {
@@ -49,7 +45,7 @@ OLD_KEYWORDS = {
 
 @refuse_old_keywords(OLD_KEYWORDS)
 def predict_with_uncertainty(
-    model: keras.Model,
+    model: keras.Model | Sequence[keras.Model],
     x: Any,
     num_samples: int = 50,
     *,
@@ -85,7 +81,11 @@ def predict_with_uncertainty(
     of the scope, or else the one that the model was made under.
 
     Args:
-        model: A built Keras model.
+        model: A built Keras model; or a list of them, an ensemble. Its
+            networks weigh the same, and each draws `num_samples` samples with
+            a seed of its own, `member_seed(seed, number)`. A network without
+            noise counts once. The result has the parts `within` and `between`
+            of the epistemic variance.
         x: Whatever `model.predict` takes: arrays, lists and dicts of arrays,
             a `tf.data.Dataset`, a `PyDataset`, a generator.
         num_samples: Number `T` of samples, from 2 to 2^24. With a tolerance
@@ -162,31 +162,36 @@ def predict_with_uncertainty(
     check_heads(head)
     if steps is not None:
         check_positive_int(steps, "steps")
-    model, layers = unwrap(model, layers)
-    surveyed = survey(model)
-    if surveyed.is_complete:
-        surveyed = complete(model, None, surveyed, layers)
-        check_noise(model, surveyed, layers, allow_hidden_noise)
+    several = isinstance(model, (list, tuple))
+    starters = [
+        prepare(each, layers, allow_hidden_noise, may_lack_noise=several)
+        for each in (_members(model) if several else [model])
+    ]
     arguments = {"seed": seed, "steps": steps, "method": method, "head": head}
-    request = _with_replicas(request, model, x, arguments)
+    request = _with_replicas(request, starters[0].model, x, arguments)
 
     def start(example: Any) -> Run:
-        seen = complete(model, example, surveyed, layers)
-        if seen is not surveyed:
-            check_noise(model, seen, layers, allow_hidden_noise)
-        plan = build_plan(model, layers, example, seen)
-        heads = resolve_heads(model, len(plan.outputs), head, plan.pack)
-        return method.start(Job(model, seen, plan, heads, request))
+        if several:
+            return start_ensemble(starters, method, head, request, example)
+        job = starters[0].job(head, request, example)
+        return starters[0].start(method, job)
 
     return drive(
-        model,
+        starters[0].model,
         x,
         start,
-        Progress(model, callbacks, verbose),
+        Progress(starters[0].model, callbacks, verbose),
         began,
         batch_size=request.batch_size,
         steps=steps,
     )
+
+
+def _members(models: Sequence[Any]) -> Sequence[Any]:
+    """Returns the networks of an ensemble, if there are any."""
+    if not models:
+        raise invalid("model", models, "a model, or a list of at least one")
+    return models
 
 
 def _with_replicas(

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that a model has noise to sample, before anything is computed."""
 
-import warnings
 from numbers import Integral
 from typing import Any
 
@@ -9,7 +8,7 @@ import keras
 
 from keras_bayesdrop._core.validate import check_model
 from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop.errors import BayesdropWarning
+from keras_bayesdrop._core.warn import warn_user
 from keras_bayesdrop.errors import HiddenNoiseError
 from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.graph.sites import LayerSelection
@@ -65,6 +64,7 @@ def check_noise(
     surveyed: Survey,
     layers: LayerSelection,
     allow_hidden_noise: bool = False,
+    may_lack_noise: bool = False,
 ) -> None:
     """Raises if no noise is active, or if some cannot be reached.
 
@@ -74,20 +74,20 @@ def check_noise(
         layers: Which noise sites are to be active.
         allow_hidden_noise: Whether to warn of noise that cannot be reached,
             and go on without it.
+        may_lack_noise: Whether the model may have no noise at all.
     """
     hidden = hidden_from(layers, surveyed)
     if hidden and not allow_hidden_noise:
         raise HiddenNoiseError(hidden_noise(hidden))
     reasons = reasons_of(hidden)
-    if surveyed.is_complete and not drawing_sites(layers, surveyed):
+    draws = bool(drawing_sites(layers, surveyed)) or not surveyed.is_complete
+    if not draws and not may_lack_noise:
         _raise_nothing(model, surveyed, layers, reasons)
     if not hidden:
         return
-    warnings.warn(
+    warn_user(
         "Some layers draw noise that cannot be reached: neither the seed nor "
-        f"the uncertainty covers it. Use a dropout layer instead. {reasons}",
-        BayesdropWarning,
-        stacklevel=4,
+        f"the uncertainty covers it. Use a dropout layer instead. {reasons}"
     )
 
 

@@ -29,6 +29,8 @@ class Request:
     return_samples: bool | pathlib.Path = False
     first_row: int = 0
     replicas: Replicas | None = None
+    # Whether kept samples go with the statistics of each part of the rows.
+    samples_in_parts: bool = False
 
     @property
     def num_replicas(self) -> int:

@@ -87,6 +87,11 @@ def check_fields(p: "Predictive", quantities: "Quantities") -> None:
             f"quantile_levels={p.quantile_levels}"
         )
     _check_shapes(p, quantities)
+    if (p.within is None) != (p.between is None):
+        raise BayesdropError(
+            "Invalid parts of the variance. Expected `within` and `between` "
+            "together or neither. Received: one of them is None"
+        )
     if p.stats.num_rows != len(p.mean):
         raise BayesdropError(
             "Invalid value for argument `stats`. Expected "
@@ -108,6 +113,8 @@ def _check_shapes(p: "Predictive", quantities: "Quantities") -> None:
         "mean_entropy": labels,
         "vote_counts": shape,
         "num_samples_used": shape[:1],
+        "within": shape,
+        "between": shape,
     }
     for name, wanted in expected.items():
         array = getattr(p, name)

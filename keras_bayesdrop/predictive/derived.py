@@ -45,6 +45,8 @@ class Derived:
     vote_counts: npt.NDArray[Any] | None
     sampled_variance: Array | None
     num_samples_used: npt.NDArray[Any] | None
+    within: Array | None
+    between: Array | None
 
     # The head.
 
@@ -232,14 +234,7 @@ class Derived:
 
             aleatoric = sum{ p[t] * (1 - p[t]) : t } / T
         """
-        summary = Summary(
-            self.mean,
-            self.variance,
-            self._counts(self.mean.ndim),
-            self.stats.sampled,
-            self.sampled_variance,
-        )
-        return self._float(self._quantities.aleatoric(summary))
+        return self._float(self._quantities.aleatoric(self._summary))
 
     @property
     def total(self) -> Array:
@@ -301,6 +296,21 @@ class Derived:
     def _quantities(self) -> Quantities:
         """The formulas of the head."""
         return quantities_of(self.head)
+
+    @property
+    def _summary(self) -> Summary:
+        """The moments, with how they came about."""
+        counts = self._counts(self.mean.ndim)
+        if self.within is not None and self.between is not None:
+            biased = self.within.astype(np.float64) + self.between
+            return Summary(self.mean, biased, counts, all_sampled=False)
+        return Summary(
+            self.mean,
+            self.variance,
+            counts,
+            self.stats.sampled,
+            self.sampled_variance,
+        )
 
     def _float(self, values: npt.ArrayLike) -> Array:
         """Casts a result to the type of `mean`."""

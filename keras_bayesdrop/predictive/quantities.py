@@ -115,15 +115,24 @@ def label_variance(s: Summary, xp: Arrays = NUMPY) -> Any:
 
         sum{ p[t] * (1 - p[t]) : t } / T = mean - (biased + mean**2)
 
-    with `biased` the variance that has `T` in its denominator. Noise that is
+    with `biased` the variance that has `T` in its denominator.
+    """
+    mean = xp.wide(s.mean)
+    return xp.maximum(mean - (biased_variance(s, xp) + mean * mean), 0.0)
+
+
+def biased_variance(s: Summary, xp: Arrays = NUMPY) -> Any:
+    """Variance over the samples that has `T` in its denominator.
+
+    It is the variance of the estimated mixture itself. Noise that is
     integrated in closed form has no bias.
     """
-    mean, biased = xp.wide(s.mean), xp.wide(s.variance)
+    biased = xp.wide(s.variance)
     if s.all_sampled:
-        biased = biased * ((s.num_samples - 1) / s.num_samples)
-    elif s.sampled_variance is not None:
-        biased = biased - s.sampled_variance / s.num_samples
-    return xp.maximum(mean - (biased + mean * mean), 0.0)
+        return biased * ((s.num_samples - 1) / s.num_samples)
+    if s.sampled_variance is not None:
+        return biased - s.sampled_variance / s.num_samples
+    return biased
 
 
 def x_log_x(x: Any, xp: Arrays = NUMPY) -> Any:

@@ -16,7 +16,6 @@ import os
 from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from keras_bayesdrop.predictive.checks import check_head
 from keras_bayesdrop.predictive.checks import check_keywords
 from keras_bayesdrop.predictive.checks import default_stats
 from keras_bayesdrop.predictive.derived import Derived
+from keras_bayesdrop.predictive.ensemble import mix
 from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.rows import ROW_AXES
 from keras_bayesdrop.predictive.rows import Rows
@@ -42,16 +42,14 @@ from keras_bayesdrop.predictive.rows import row_index
 from keras_bayesdrop.predictive.samples import reduce_samples
 from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.predictive.stats import Stats
-
-if TYPE_CHECKING:
-    from keras_bayesdrop.decisions._deferral import Deferral
+from keras_bayesdrop.predictive.uses import Uses
 
 # The fields that hold whole numbers.
 _COUNTS = ("vote_counts", "num_samples_used")
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Predictive(Derived):
+class Predictive(Derived, Uses):
     """A predictive distribution, as estimated by `T` Monte Carlo samples.
 
     With samples `y[t]` (for classification: vectors of probabilities):
@@ -92,6 +90,10 @@ class Predictive(Derived):
         num_samples_used: Integers `[rows]`: the number `T` of samples of each
             row, if it differs between rows (a prediction with a tolerance).
             `None` if it is `stats.num_samples` for all.
+        within: Array `[rows, outputs]`, of an ensemble: the mean over its
+            networks of the variance of each, with `T` in the denominator.
+        between: Array `[rows, outputs]`, of an ensemble: the variance of the
+            means of its networks, with their number in the denominator.
 
     Example:
     ```python
@@ -115,6 +117,8 @@ class Predictive(Derived):
     vote_counts: npt.NDArray[Any] | None = None
     sampled_variance: Array | None = None
     num_samples_used: npt.NDArray[Any] | None = None
+    within: Array | None = None
+    between: Array | None = None
 
     def __init__(
         self,
@@ -130,6 +134,8 @@ class Predictive(Derived):
         vote_counts: npt.ArrayLike | None = None,
         sampled_variance: npt.ArrayLike | None = None,
         num_samples_used: npt.ArrayLike | None = None,
+        within: npt.ArrayLike | None = None,
+        between: npt.ArrayLike | None = None,
         **unknown: Any,
     ) -> None:
         """Brings the fields into form and checks that they fit together."""
@@ -145,6 +151,8 @@ class Predictive(Derived):
             "vote_counts": vote_counts,
             "sampled_variance": sampled_variance,
             "num_samples_used": num_samples_used,
+            "within": within,
+            "between": between,
         }
         for name, values in arrays.items():
             put(name, None if values is None else _array(name, values))
@@ -195,6 +203,43 @@ class Predictive(Derived):
             stats=stats, **reduce_samples(samples, check_head(head), quantiles)
         )
 
+    @classmethod
+    def from_members(
+        cls,
+        members: Sequence["Predictive"],
+        quantiles: Sequence[float] | None = None,
+    ) -> "Predictive":
+        """Mixes the predictions of the networks of an ensemble.
+
+        Every network weighs the same:
+
+            mean    = sum{ mean[k] : k } / M
+            within  = sum{ variance[k] : k } / M       (T in the denominator)
+            between = sum{ (mean[k] - mean)**2 : k } / M
+
+        `within + between` is the variance of all samples, with their number
+        in the denominator. `predict_with_uncertainty([one, other], x)` does
+        all of it in one call.
+
+        Args:
+            members: Predictions of the same rows, by the same method and with
+                as many samples.
+            quantiles: Floats in `[0, 1]`: levels of quantiles to store. They
+                need members with samples.
+
+        Returns:
+            A `Predictive`, with samples if all members have them.
+
+        Example:
+        ```python
+        predict = keras_bayesdrop.predict_with_uncertainty
+        members = [predict(model, x, seed=n) for n in range(3)]
+        p = keras_bayesdrop.Predictive.from_members(members)
+        p.within, p.between
+        ```
+        """
+        return cls(**mix(members, quantiles))
+
     # Sequence of rows.
 
     def __len__(self) -> int:
@@ -231,106 +276,6 @@ class Predictive(Derived):
             f"num_samples={self._describe_counts()} ({kept}), "
             f"mean_std={spread:.4g})"
         )
-
-    def defer(
-        self,
-        *,
-        budget: float | int | None = None,
-        threshold: float | None = None,
-        by: str | npt.ArrayLike = "auto",
-        y: npt.ArrayLike | None = None,
-        loss: npt.ArrayLike | None = None,
-    ) -> "Deferral":
-        """Chooses the rows that are too unsure to be left to the model.
-
-            deferred = { i : uncertainty[i] > threshold }
-
-        By default the uncertainty is the expected loss under the prediction
-        itself, averaged over the labels or outputs of a row:
-
-            classification, binary   1 - max{ mean[c] : c }
-            regression               total
-
-        That is the probability of an error, or the expected squared error. If
-        asking an expert costs as much as `threshold` errors, asking pays for
-        exactly these rows (Chow's rule).
-
-        Args:
-            budget: Defers at most this share (float in `[0, 1]`) or number
-                (int) of the rows, the most uncertain first; of equally
-                uncertain ones the earlier.
-            threshold: Defers the rows whose uncertainty is above it. Pass
-                this or `budget`.
-            by: `"auto"`, or the name of a quantity: `"predictive_entropy"`,
-                `"expected_entropy"`, `"mutual_information"`,
-                `"variation_ratio"`, `"std"`, `"epistemic"`, `"aleatoric"`,
-                `"total"`, `"mc_error"`, `"expected_loss"` (the default),
-                averaged over its values in a row; or an array `[rows]` of
-                your own.
-            y: Labels or targets, as in `log_likelihood`. With them the result
-                has the share of errors, or the mean squared error, of the
-                rows that are kept, at this and every other threshold.
-            loss: Array `[rows]` in place of `y`: the cost of each row if it
-                is kept.
-
-        Returns:
-            A `keras_bayesdrop.decisions.Deferral`.
-
-        Example:
-        ```python
-        d = p.defer(budget=0.1, y=y)
-        x[d.rows], d.threshold, d.risk, d.full_risk
-        ```
-
-        References:
-            - Chow, 1970: On optimum recognition error and reject tradeoff.
-              IEEE Transactions on Information Theory 16.
-        """
-        from keras_bayesdrop.decisions._deferral import defer
-
-        return defer(self, budget, threshold, by, y, loss)
-
-    def plot(
-        self,
-        x: npt.ArrayLike | None = None,
-        y: npt.ArrayLike | None = None,
-        out: "Predictive | None" = None,
-        ax: Any = None,
-    ) -> Any:
-        """Draws the picture that fits the task and the arguments.
-
-        | arguments | regression | classification | binary |
-        |---|---|---|---|
-        | `x`, or `x` and `y` | `predictive_band` | | `predictive_band` |
-        | `y` | `parity` | `reliability_diagram` | `reliability_diagram` |
-        | `out` | `entropy_histogram` of `std` | `entropy_histogram` | same |
-        | none | the same, of these rows alone | same | same |
-
-        For a classification `x` labels the rows of a `class_scatter`. That
-        picture is also drawn without arguments if there are samples of at
-        most 24 rows.
-
-        The functions of `keras_bayesdrop.plots` have more options. They need
-        matplotlib.
-
-        Args:
-            x: Numbers `[rows]` or `[rows, 1]`: the input, if there is one.
-            y: Labels or targets, as in `log_likelihood`.
-            out: Prediction of inputs from outside the distribution, to
-                compare with these.
-            ax: Matplotlib axes; `None` for those of a new figure.
-
-        Returns:
-            The axes.
-
-        Example:
-        ```python
-        p.plot(y=y_test).figure.savefig("reliability.png")
-        ```
-        """
-        from keras_bayesdrop.plots._choice import fitting_picture
-
-        return fitting_picture(self, x, y, out, ax)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one `.npz` file, without pickle.

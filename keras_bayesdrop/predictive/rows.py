@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of the arrays of a prediction, and selections of them."""
 
+import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop.errors import BayesdropError
+
+if TYPE_CHECKING:
+    from keras_bayesdrop.predictive.result import Predictive
 
 Rows = int | slice | Sequence[int] | Sequence[bool] | npt.NDArray[Any]
 
@@ -21,7 +26,23 @@ ROW_AXES = {
     "vote_counts": 0,
     "sampled_variance": 0,
     "num_samples_used": 0,
+    "within": 0,
+    "between": 0,
 }
+
+
+def join_rows(parts: Sequence["Predictive"]) -> "Predictive":
+    """Puts the rows of predictions by the same networks one after another."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    changes: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts], axis)
+        for name, axis in ROW_AXES.items()
+        if getattr(first, name) is not None
+    }
+    stats = dataclasses.replace(first.stats, num_rows=len(changes["mean"]))
+    return dataclasses.replace(first, stats=stats, **changes)
 
 
 def row_index(rows: Rows, length: int) -> slice | npt.NDArray[Any]:

@@ -28,8 +28,8 @@ class Stats:
         seed: Seed of the masks: with it the prediction can be repeated.
         masks: `"shared"` if each sample is one function of all rows, or
             `"independent"`.
-        method: `"sampling"`, `"moments"`, `"rao_blackwell"`, or the name of
-            another way.
+        method: `"sampling"`, `"moments"`, `"rao_blackwell"`, `"point"` (one
+            pass of a network without noise), or the name of another way.
         engine: The steps of the plan, in order.
         seconds: Wall time in seconds.
         samples_per_second: Rows times samples, per second.
@@ -39,6 +39,8 @@ class Stats:
             squared Monte Carlo error of plain sampling is larger by this
             factor. `None` otherwise.
         num_replicas: Number of devices, of all workers, that shared the work.
+        num_members: Number of networks, if the prediction is that of an
+            ensemble; else `None`.
 
     Example:
     ```python
@@ -60,8 +62,9 @@ class Stats:
     batch_size: int | None = None
     variance_reduction: float | None = None
     num_replicas: int = 1
+    num_members: int | None = None
 
     @property
     def sampled(self) -> bool:
         """True if all noise was sampled, so that samples of outputs exist."""
-        return self.method not in ("moments", "rao_blackwell")
+        return self.method not in ("moments", "rao_blackwell", "point")

@@ -151,14 +151,12 @@ class MomentsRun(Run):
             samples_per_second=0.0,
             batch_size=totals.largest_batch,
         )
-        return self.plan.pack(
-            [
-                _predictive(head, parts, stats)
-                for head, parts in zip(
-                    self._job.heads, self._parts, strict=True
-                )
-            ]
-        )
+        outputs = [
+            _predictive(head, parts, stats)
+            for head, parts in zip(self._job.heads, self._parts, strict=True)
+        ]
+        self._parts = [[] for _ in self._parts]
+        return self.plan.pack(outputs)
 
 
 def _predictive(head: Any, parts: list[Any], stats: Stats) -> Predictive:

@@ -107,7 +107,10 @@ class Run(abc.ABC):
 
     @abc.abstractmethod
     def result(self, totals: Totals) -> Any:
-        """Returns the `Predictive` of each output, in the model's structure."""
+        """Returns the `Predictive` of each output, in the model's structure.
+
+        It holds the rows since the last result.
+        """
 
 
 class Method(Choice, abc.ABC):

@@ -126,7 +126,7 @@ class SampleReadout(Readout):
             request.quantiles is not None and not request.return_samples
         )
         self._warned = False
-        self._kept = _kept_samples(job)
+        self._kept = kept_samples(job)
         self._kept_quantiles: list[Any] = []
 
     def geometry(
@@ -219,11 +219,12 @@ class SampleReadout(Readout):
         ]
 
 
-def _kept_samples(job: Job) -> KeptSamples | None:
+def kept_samples(job: Job) -> KeptSamples | None:
     """Returns where samples are kept, if they were asked for."""
     plan, request = job.plan, job.request
     # Several workers send their samples with the statistics.
-    if not request.return_samples or request.workers is not None:
+    in_parts = request.samples_in_parts or request.workers is not None
+    if not request.return_samples or in_parts:
         return None
     if not all(value in plan.rows for value in plan.outputs):
         if request.samples_path is None:

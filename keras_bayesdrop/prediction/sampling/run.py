@@ -280,6 +280,7 @@ class SamplingRun(Run):
     def result(self, totals: Totals) -> Any:
         """Returns the `Predictive` of each output, in the model's structure."""
         collected = [join(parts) for parts in self._collected]
+        self._collected = [[] for _ in self._collected]
         if self._readout.explains_constant and not _varies(collected):
             self._warn_of_constant_samples()
         steps = engine_steps(self.plan, self._drawer.engine, self._reason)

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A prediction by several networks under way.
+
+batch of rows --each network--> its prediction of them --mix--> that of the
+ensemble
+
+The networks run as they would alone, each with a seed of its own. Rows are
+taken in parts, so that the samples that quantiles need fit into memory.
+"""
+
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction.input_data import Batch
+from keras_bayesdrop.prediction.methods import Job
+from keras_bayesdrop.prediction.methods import Method
+from keras_bayesdrop.prediction.methods import Run
+from keras_bayesdrop.prediction.methods import Totals
+from keras_bayesdrop.prediction.point import PointRun
+from keras_bayesdrop.prediction.request import Request
+from keras_bayesdrop.prediction.sampling.collect import SKETCH_BYTES
+from keras_bayesdrop.prediction.sampling.geometry import batch_bytes
+from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
+from keras_bayesdrop.prediction.sampling.readout import kept_samples
+from keras_bayesdrop.prediction.start import Starter
+from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.ensemble import mix
+from keras_bayesdrop.predictive.rows import join_rows
+from keras_bayesdrop.random.seeds import member_seed
+
+# Bytes of a sample of one number, float64 at most.
+_NUMBER_BYTES = 8
+
+
+def _member_request(request: Request, number: int) -> Request:
+    """Returns what a network of an ensemble is asked for."""
+    needs_samples = request.quantiles is not None or request.return_samples
+    return dataclasses.replace(
+        request,
+        seed=member_seed(request.seed, number),
+        quantiles=None,
+        return_samples=bool(needs_samples),
+        samples_in_parts=True,
+    )
+
+
+def start_ensemble(
+    starters: Sequence[Starter],
+    method: Method,
+    head: Any,
+    request: Request,
+    example: Any,
+) -> Run:
+    """Starts a prediction by several networks.
+
+    Args:
+        starters: The networks.
+        method: How each of them predicts.
+        head: What the caller says of the outputs.
+        request: What the ensemble is asked for.
+        example: Rows of `x`, or their specs.
+    """
+    jobs = [
+        starter.job(head, _member_request(request, number), example)
+        for number, starter in enumerate(starters)
+    ]
+    runs = [
+        starter.start(method, job)
+        for starter, job in zip(starters, jobs, strict=True)
+    ]
+    return EnsembleRun(dataclasses.replace(jobs[0], request=request), runs)
+
+
+class EnsembleRun(Run):
+    """A prediction by several networks.
+
+    Args:
+        job: The prediction of the first network, with the request of the
+            ensemble.
+        members: A run of each network.
+    """
+
+    def __init__(self, job: Job, members: Sequence[Run]) -> None:
+        self._members = members
+        self._request = job.request
+        self._pack = job.plan.pack
+        self.num_replicas = job.request.num_replicas
+        self._check_outputs()
+        all_points = all(isinstance(each, PointRun) for each in members)
+        self._num_samples = len(members) * (
+            1 if all_points else job.request.num_samples
+        )
+        if self._num_samples < 2:
+            raise BayesdropError(
+                f"Model `{job.model.name}` has no noise, and one network has "
+                "no variance. Expected at least two networks, or noise. "
+                "Received: an ensemble of one network without noise"
+            )
+        request = dataclasses.replace(
+            job.request, num_samples=self._num_samples
+        )
+        self._kept = kept_samples(dataclasses.replace(job, request=request))
+        self._kept_quantiles: list[Any] = []
+        # Predictions of the rows so far, per output.
+        self._parts: list[list[Predictive]] = [[] for _ in job.heads]
+        self.plan = self._smallest_plan()
+
+    def _check_outputs(self) -> None:
+        """Raises if the networks have outputs of different structures."""
+        plans = [member.plan for member in self._members]
+        first = _structure(plans[0])
+        for number, plan in enumerate(plans):
+            if _structure(plan) != first:
+                raise BayesdropError(
+                    "The networks of an ensemble have different outputs. "
+                    f"Expected {first}, as of network 0. Received: "
+                    f"{_structure(plan)} of network {number}"
+                )
+
+    def _smallest_plan(self) -> Plan:
+        """Returns the plan of the network that takes the fewest rows."""
+        plans = [member.plan for member in self._members]
+        mixing = [plan for plan in plans if plan.mixes_rows or plan.fixed_batch]
+        return min(
+            mixing or plans,
+            key=lambda plan: rows_per_batch(plan, self._request.batch_size, 1),
+        )
+
+    def check_rows(self, inputs: Any) -> None:
+        """Checks each network: do its rows influence each other?"""
+        for member in self._members:
+            member.check_rows(inputs)
+        self.plan = self._smallest_plan()
+
+    def reserve(self, num_rows: int) -> None:
+        """Makes room for what is kept of so many rows, or raises."""
+        for member in self._members:
+            member.reserve(num_rows)
+        if self._kept is not None:
+            self._kept.reserve(num_rows)
+
+    def open(self, files: contextlib.ExitStack) -> None:
+        """Opens the files that samples are written to."""
+        if self._kept is not None:
+            self._kept.open(files)
+
+    def close(self, num_rows: int) -> None:
+        """Ends what is kept, while its files are open."""
+        if self._kept is not None:
+            self._kept_quantiles = self._kept.close(
+                num_rows, self._request.quantiles
+            )
+
+    def steps(self, num_rows: int) -> int:
+        """Returns how many steps a batch takes; 0 if that is not known."""
+        full, rest = divmod(num_rows, self._rows_at_once(num_rows))
+        sizes = [num_rows // (full or 1)] * full + [rest] * bool(rest)
+        counts = [
+            member.steps(size) for size in sizes for member in self._members
+        ]
+        return sum(counts) if all(counts) else 0
+
+    def _rows_at_once(self, num_rows: int) -> int:
+        """Returns how many rows to take, so that their samples fit."""
+        request, plan = self._request, self.plan
+        if request.quantiles is None or self._kept is not None:
+            return num_rows
+        if plan.mixes_rows or plan.fixed_batch:
+            return num_rows
+        dims = [tuple(plan.specs[n].shape)[1:] for n in plan.outputs]
+        outputs = sum(math.prod(d for d in each if d) for each in dims)
+        room = max(SKETCH_BYTES, batch_bytes(plan, request.batch_size))
+        row = self._num_samples * outputs * _NUMBER_BYTES
+        return max(1, min(num_rows, int(room // row)))
+
+    def add(self, batch: Batch, step: Callable[[], None]) -> list[Any]:
+        """Predicts a batch of rows."""
+        self.reserve(batch.first_row + batch.num_rows)
+        means: list[list[Any]] = [[] for _ in self._parts]
+        for part in _cut(batch, self._rows_at_once(batch.num_rows)):
+            for number, mixed in enumerate(self._predict(part, step)):
+                self._parts[number].append(mixed)
+                means[number].append(mixed.mean)
+        return [np.concatenate(each) for each in means]
+
+    def _predict(
+        self, batch: Batch, step: Callable[[], None]
+    ) -> list[Predictive]:
+        """Predicts some rows with every network, and mixes the results."""
+        results = []
+        for number, member in enumerate(self._members):
+            began = time.perf_counter()
+            member.add(batch, step)
+            totals = Totals(
+                batch.num_rows, batch.num_rows, time.perf_counter() - began
+            )
+            outputs = keras.tree.flatten(member.result(totals))
+            results.append(
+                [
+                    self._keep(number, output, batch, p)
+                    for output, p in enumerate(outputs)
+                ]
+            )
+        levels = None if self._kept is not None else self._request.quantiles
+        keep = bool(self._request.return_samples) and self._kept is None
+        return [
+            Predictive(**mix(members, levels, keep))
+            for members in zip(*results, strict=True)
+        ]
+
+    def _keep(
+        self, number: int, output: int, batch: Batch, p: Predictive
+    ) -> Predictive:
+        """Writes the samples of a network to where all samples are kept."""
+        if self._kept is None:
+            return p
+        each = self._num_samples // len(self._members)
+        samples = p.samples
+        if samples is None:  # a network without noise
+            samples = np.broadcast_to(p.mean, (each, *p.mean.shape))
+        self._kept.outputs[output].write(
+            number * each, batch.first_row, samples
+        )
+        return dataclasses.replace(p, samples=None)
+
+    def result(self, totals: Totals) -> Any:
+        """Returns the `Predictive` of each output, in the model's structure."""
+        outputs = []
+        for number, parts in enumerate(self._parts):
+            p = join_rows(parts)
+            changes: dict[str, Any] = {}
+            if self._kept is not None:
+                changes["samples"] = self._kept.outputs[number].array()
+                if self._request.quantiles is not None:
+                    changes["quantile_levels"] = self._request.quantiles
+                    changes["quantile_values"] = self._kept_quantiles[number]
+            stats = dataclasses.replace(
+                p.stats,
+                seed=self._request.seed,
+                seconds=totals.seconds,
+                samples_per_second=self._num_samples
+                * totals.num_rows
+                / totals.seconds,
+                batch_size=totals.largest_batch,
+            )
+            outputs.append(dataclasses.replace(p, stats=stats, **changes))
+        self._parts = [[] for _ in self._parts]
+        return self._pack(outputs)
+
+
+def _structure(plan: Plan) -> Any:
+    """Returns the structure of the outputs, with the shape of each."""
+    return plan.pack(
+        [str(tuple(plan.specs[number].shape)[1:]) for number in plan.outputs]
+    )
+
+
+def _cut(batch: Batch, rows: int) -> Iterator[Batch]:
+    """Cuts a batch into parts of at most so many rows."""
+    if rows >= batch.num_rows:
+        yield batch
+        return
+    for begin in range(0, batch.num_rows, rows):
+        end = min(begin + rows, batch.num_rows)
+        inputs = keras.tree.map_structure(
+            lambda leaf, b=begin, e=end: leaf[b:e], batch.inputs
+        )
+        yield Batch(batch.first_row + begin, inputs, end - begin)

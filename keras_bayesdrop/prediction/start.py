@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads and checks a model before a prediction, and starts a run with it."""
+
+import dataclasses
+from typing import Any
+
+from keras_bayesdrop.graph.sites import LayerSelection
+from keras_bayesdrop.graph.survey import Survey
+from keras_bayesdrop.graph.survey import survey
+from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.plan import complete
+from keras_bayesdrop.plan import drawing_sites
+from keras_bayesdrop.prediction.detection import resolve_heads
+from keras_bayesdrop.prediction.methods import Job
+from keras_bayesdrop.prediction.methods import Method
+from keras_bayesdrop.prediction.methods import Run
+from keras_bayesdrop.prediction.model_checks import check_noise
+from keras_bayesdrop.prediction.model_checks import unwrap
+from keras_bayesdrop.prediction.point import PointRun
+from keras_bayesdrop.prediction.request import Request
+
+
+@dataclasses.dataclass(frozen=True)
+class Starter:
+    """A model that was read and checked, ready to start a run.
+
+    Attributes:
+        model: The Keras model itself, no view of it.
+        layers: Which of its noise is active.
+        surveyed: The survey of it, as far as it goes without an example.
+        allow_hidden_noise: Whether noise out of reach is only a warning.
+        may_lack_noise: Whether the model may have no noise at all.
+    """
+
+    model: Any
+    layers: LayerSelection
+    surveyed: Survey
+    allow_hidden_noise: bool
+    may_lack_noise: bool
+
+    def job(self, head: Any, request: Request, example: Any) -> Job:
+        """Plans a prediction.
+
+        Args:
+            head: What the caller says of the outputs.
+            request: The rest of what was asked for.
+            example: Rows of `x`, or their specs.
+        """
+        seen = complete(self.model, example, self.surveyed, self.layers)
+        if seen is not self.surveyed:
+            self._check(seen)
+        plan = build_plan(self.model, self.layers, example, seen)
+        heads = resolve_heads(self.model, len(plan.outputs), head, plan.pack)
+        return Job(self.model, seen, plan, heads, request)
+
+    def start(self, method: Method, job: Job) -> Run:
+        """Starts a run, without noise if there is none and need not be."""
+        noisy = drawing_sites(self.layers, job.surveyed)
+        if self.may_lack_noise and not noisy:
+            return PointRun(job)
+        return method.start(job)
+
+    def _check(self, surveyed: Survey) -> None:
+        check_noise(
+            self.model,
+            surveyed,
+            self.layers,
+            self.allow_hidden_noise,
+            self.may_lack_noise,
+        )
+
+
+def prepare(
+    model: Any,
+    layers: LayerSelection,
+    allow_hidden_noise: bool,
+    may_lack_noise: bool = False,
+) -> Starter:
+    """Reads and checks a model.
+
+    Args:
+        model: A built Keras model, or a stochastic view of one.
+        layers: Which of its noise is to be active.
+        allow_hidden_noise: Whether noise out of reach is only a warning.
+        may_lack_noise: Whether the model may have no noise at all.
+    """
+    model, layers = unwrap(model, layers)
+    surveyed = survey(model)
+    if surveyed.is_complete:
+        surveyed = complete(model, None, surveyed, layers)
+    starter = Starter(
+        model, layers, surveyed, allow_hidden_noise, may_lack_noise
+    )
+    if surveyed.is_complete:
+        starter._check(surveyed)
+    return starter

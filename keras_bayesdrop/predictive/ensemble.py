@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The prediction of an ensemble: a mixture of those of its networks.
+
+Every network weighs the same, whatever the number of its samples:
+
+    mean    = sum{ mean[k] : k } / M
+    within  = sum{ variance[k] : k } / M       with T in the denominator
+    between = sum{ (mean[k] - mean)**2 : k } / M
+
+`within + between` is the variance of the mixture of all samples. `variance`
+divides it by `1 - sum{ w[i]**2 : i }`, where sample `i` has the weight
+`w[i] = 1 / (M * T[k])`: if all networks have `T` samples, that is the
+denominator `M * T - 1` of the unbiased variance of all samples together.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
+
+import numpy as np
+
+from keras_bayesdrop._core.arrays import Array
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_levels
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.errors import MissingSamplesError
+from keras_bayesdrop.predictive.quantiles import quantiles_of
+from keras_bayesdrop.predictive.quantities import biased_variance
+from keras_bayesdrop.predictive.samples import fit_type
+from keras_bayesdrop.predictive.select import quantities_of
+from keras_bayesdrop.predictive.stats import EngineStep
+from keras_bayesdrop.predictive.stats import Stats
+
+if TYPE_CHECKING:
+    from keras_bayesdrop.predictive.result import Predictive
+
+POINT = "point"
+
+
+def mix(
+    members: Sequence["Predictive"],
+    quantiles: Sequence[float] | None = None,
+    keep_samples: bool = True,
+) -> dict[str, Any]:
+    """Returns the fields of the mixture of some predictions.
+
+    Args:
+        members: Predictions of the same rows by different networks.
+        quantiles: Levels of quantiles to store, which need all samples.
+        keep_samples: Whether to keep the samples, if all members have them.
+    """
+    levels = check_levels(quantiles, "quantiles")
+    _check_members(members)
+    count = len(members)
+    means = [p.mean.astype(np.float64) for p in members]
+    mean = _average(means)
+    within = _average([biased_variance(p._summary) for p in members])
+    between = _average([np.square(each - mean) for each in means])
+    # The squared Monte Carlo error of the mean, all networks taken as they are.
+    errors = sum(np.square(p.mc_error.astype(np.float64)) for p in members)
+    error = np.asarray(errors) / count**2
+    variance = within + between
+    method = _method(members)
+    if method == "sampling":
+        shares = sum(1 / _samples_of(p) for p in members)
+        variance = variance / (1 - shares / count**2)
+    else:
+        variance = variance + error
+    stats, used = _stats(members, method)
+    drawn = stats.num_samples if used is None else _per_row(used, mean.ndim)
+    dtype = np.result_type(*(p.mean.dtype for p in members))
+    fields = {
+        "head": members[0].head,
+        "mean": mean.astype(dtype),
+        "variance": fit_type(variance, dtype),
+        "stats": stats,
+        "within": fit_type(within, dtype),
+        "between": fit_type(between, dtype),
+        "num_samples_used": used,
+    }
+    if stats.num_samples:
+        fields["sampled_variance"] = fit_type(error * drawn, dtype)
+    if all(p.mean_entropy is not None for p in members):
+        entropies = [np.asarray(p.mean_entropy, np.float64) for p in members]
+        fields["mean_entropy"] = _average(entropies).astype(dtype)
+    if method == "sampling" and used is None:
+        fields["vote_counts"] = _votes(members)
+    if keep_samples or levels is not None:
+        samples = _stacked(members) if used is None else None
+        fields["samples"] = samples if keep_samples else None
+        if levels is not None:
+            fields["quantile_levels"] = levels
+            fields["quantile_values"] = _quantiles(samples, levels)
+    return fields
+
+
+def _check_members(members: Sequence["Predictive"]) -> None:
+    """Raises unless predictions can be mixed."""
+    if not members or (len(members) == 1 and members[0].stats.method == POINT):
+        raise BayesdropError(
+            "An ensemble of one network without noise has no variance. "
+            "Expected at least two networks, or noise. Received: "
+            f"{len(members)} predictions"
+        )
+    first = members[0]
+    for number, p in enumerate(members):
+        if (p.head, p.mean.shape) != (first.head, first.mean.shape):
+            raise BayesdropError(
+                "The networks of an ensemble predict different things. "
+                f"Expected head={first.head} and outputs of shape "
+                f"{first.mean.shape}, as of network 0. Received: "
+                f"head={p.head} and shape {p.mean.shape} of network {number}"
+            )
+    sampled = {p.stats.num_samples for p in members if p.stats.method != POINT}
+    methods = {p.stats.method for p in members} - {POINT}
+    if len(sampled) > 1 or len(methods) > 1:
+        raise BayesdropError(
+            "The networks of an ensemble were predicted in different ways. "
+            "Expected the same method and number of samples for all. "
+            f"Received: methods {sorted(methods)}, numbers of samples "
+            f"{sorted(sampled)}"
+        )
+
+
+def _method(members: Sequence["Predictive"]) -> str:
+    """Returns the method of the members that have noise."""
+    noisy = [p.stats.method for p in members if p.stats.method != POINT]
+    return noisy[0] if noisy else "sampling"
+
+
+def _samples_of(p: "Predictive") -> Any:
+    """Returns the samples of a member; a network without noise has one."""
+    return 1 if p.stats.method == POINT else p._counts(p.mean.ndim)
+
+
+def _copies(members: Sequence["Predictive"]) -> int:
+    """Returns how often the output of a network without noise counts."""
+    return max([1, *(p.stats.num_samples for p in members)])
+
+
+def _stats(members: Sequence["Predictive"], method: str) -> tuple[Stats, Any]:
+    """Returns the record of the mixture, and the samples of each row."""
+    copies = _copies(members)
+    used = None
+    if any(p.num_samples_used is not None for p in members):
+        rows = len(members[0].mean)
+        used = np.zeros(rows, np.int64)
+        for p in members:
+            drawn = p.num_samples_used
+            used += copies if drawn is None else drawn
+    several = method != "moments"
+    steps = tuple(
+        EngineStep(name=f"{number}/{step.name}", **_rest(step))
+        for number, p in enumerate(members)
+        for step in p.stats.engine
+    )
+    first = next(
+        (p.stats for p in members if p.stats.method != POINT), members[0].stats
+    )
+    stats = dataclasses.replace(
+        first,
+        num_samples=len(members) * copies if several else 0,
+        method=method,
+        engine=steps,
+        seconds=_total([p.stats.seconds for p in members]),
+        samples_per_second=None,
+        variance_reduction=None,
+        num_members=len(members),
+    )
+    return stats, used
+
+
+def _rest(step: EngineStep) -> dict[str, str]:
+    return {"engine": step.engine, "reason": step.reason}
+
+
+def _total(seconds: Sequence[float | None]) -> float | None:
+    known = [each for each in seconds if each is not None]
+    return sum(known) if len(known) == len(seconds) else None
+
+
+def _votes(members: Sequence["Predictive"]) -> Any:
+    """Returns the votes of all samples, a point counting as so many."""
+    copies = _copies(members)
+    votes: Any = 0
+    for p in members:
+        if p.vote_counts is None:
+            return None
+        times = copies if p.stats.method == POINT else 1
+        votes = votes + times * np.asarray(p.vote_counts)
+    return votes
+
+
+def _stacked(members: Sequence["Predictive"]) -> Array | None:
+    """Returns the samples of all members, if they were kept."""
+    copies = _copies(members)
+    parts = [
+        np.broadcast_to(p.mean, (copies, *p.mean.shape))
+        if p.stats.method == POINT
+        else p.samples
+        for p in members
+    ]
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
+
+
+def _quantiles(samples: Array | None, levels: Sequence[float]) -> Array:
+    if samples is None:
+        raise MissingSamplesError(
+            "Quantiles of an ensemble need the samples of its networks. "
+            "Expected predictions with samples, as many for every row. "
+            "Received: samples=None"
+        )
+    return np.asarray(quantiles_of(samples, levels))
+
+
+def _average(arrays: Sequence[Any]) -> Float64Array:
+    total = sum(np.asarray(each, np.float64) for each in arrays)
+    return np.asarray(total) / len(arrays)
+
+
+def _per_row(counts: Any, axes: int) -> Any:
+    return counts.reshape(-1, *(1,) * (axes - 1))
+
+
+def point(head: Any, mean: Array, stats: Stats) -> dict[str, Any]:
+    """Returns the fields of a prediction by one network without noise.
+
+    Args:
+        head: The head of the output.
+        mean: Array `[rows, outputs]`, probabilities where the head has some.
+        stats: The record.
+    """
+    own = quantities_of(head)
+    fields = {
+        "head": head,
+        "mean": mean,
+        "variance": np.zeros_like(mean),
+        "stats": dataclasses.replace(stats, method=POINT),
+    }
+    if own.has_information:
+        fields["mean_entropy"] = own.entropy(mean).astype(mean.dtype)
+        fields["vote_counts"] = own.count_votes(mean[None])
+    return fields

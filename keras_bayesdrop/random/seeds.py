@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seeds that follow from another seed."""
+
+_MASK = 2**64 - 1
+
+
+def member_seed(seed: int, number: int) -> int:
+    """Returns the seed of a member of an ensemble.
+
+    It is output number `number` of the generator SplitMix64 that starts at
+    `seed` (modulo 2^64):
+
+        z = seed + (number + 1) * 0x9E3779B97F4A7C15
+        z = (z xor z >> 30) * 0xBF58476D1CE4E5B9
+        z = (z xor z >> 27) * 0x94D049BB133111EB
+        z xor z >> 31
+
+    For one seed, all numbers have different seeds.
+
+    Args:
+        seed: The seed of the ensemble, any integer.
+        number: The number of the member, from 0.
+
+    References:
+        - [Steele et al., 2014](https://doi.org/10.1145/2660193.2660195).
+    """
+    z = (seed + (number + 1) * 0x9E3779B97F4A7C15) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
