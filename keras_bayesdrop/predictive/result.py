@@ -12,7 +12,6 @@ classification its last axis runs over the classes.
 import dataclasses
 import functools
 import math
-import os
 from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,21 +24,18 @@ import numpy.typing as npt
 from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop._core.arrays import as_floating
 from keras_bayesdrop._core.arrays import as_numbers
-from keras_bayesdrop._core.limits import Limit
-from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.errors import TooLargeError
-from keras_bayesdrop.predictive import file as files
 from keras_bayesdrop.predictive.checks import check_fields
 from keras_bayesdrop.predictive.checks import check_head
 from keras_bayesdrop.predictive.checks import check_keywords
 from keras_bayesdrop.predictive.checks import default_stats
 from keras_bayesdrop.predictive.derived import Derived
 from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.predictive.noise import Noise
 from keras_bayesdrop.predictive.rows import ROW_AXES
 from keras_bayesdrop.predictive.rows import Rows
 from keras_bayesdrop.predictive.rows import row_index
 from keras_bayesdrop.predictive.samples import reduce_samples
+from keras_bayesdrop.predictive.saved import Saved
 from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.predictive.stats import Stats
 
@@ -51,7 +47,7 @@ _COUNTS = ("vote_counts", "num_samples_used")
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Predictive(Derived):
+class Predictive(Derived, Noise, Saved):
     """A predictive distribution, as estimated by `T` Monte Carlo samples.
 
     With samples `y[t]` (for classification: vectors of probabilities):
@@ -63,11 +59,13 @@ class Predictive(Derived):
     Rows are selected by indexing, and `len` counts them.
 
     Args:
-        head: `"regression"`, `"classification"` (probabilities on the last
-            axis) or `"binary"` (one probability per output), or an object
-            such as `Regression(noise_precision=4.0)`. The arrays hold
-            probabilities, never logits, so the attribute `head` of labels has
-            `from_logits=False`.
+        head: `"regression"`, `"heteroscedastic"` (noise that the model
+            predicts), `"classification"` (probabilities on the last axis) or
+            `"binary"` (one probability per output), or an object such as
+            `Regression(noise_precision=4.0)`. The arrays hold probabilities,
+            never logits, so the attribute `head` of labels has
+            `from_logits=False`; means and noise are apart, so the head of
+            learned noise names no outputs.
         mean: Array `[rows, outputs]`.
         variance: Array `[rows, outputs]`, with `T - 1` in the denominator.
             It has the type of `mean`, or float64 where that type cannot hold
@@ -92,6 +90,10 @@ class Predictive(Derived):
         num_samples_used: Integers `[rows]`: the number `T` of samples of each
             row, if it differs between rows (a prediction with a tolerance).
             `None` if it is `stats.num_samples` for all.
+        noise_variance: Array `[rows, outputs]` of a heteroscedastic head: the
+            mean over the samples of the variance of the observation noise.
+        noise_samples: Array `[T, rows, outputs]` of a heteroscedastic head:
+            the variance of the noise in each sample, beside `samples`.
 
     Example:
     ```python
@@ -115,6 +117,8 @@ class Predictive(Derived):
     vote_counts: npt.NDArray[Any] | None = None
     sampled_variance: Array | None = None
     num_samples_used: npt.NDArray[Any] | None = None
+    noise_variance: Array | None = None
+    noise_samples: Array | None = None
 
     def __init__(
         self,
@@ -130,6 +134,8 @@ class Predictive(Derived):
         vote_counts: npt.ArrayLike | None = None,
         sampled_variance: npt.ArrayLike | None = None,
         num_samples_used: npt.ArrayLike | None = None,
+        noise_variance: npt.ArrayLike | None = None,
+        noise_samples: npt.ArrayLike | None = None,
         **unknown: Any,
     ) -> None:
         """Brings the fields into form and checks that they fit together."""
@@ -145,6 +151,8 @@ class Predictive(Derived):
             "vote_counts": vote_counts,
             "sampled_variance": sampled_variance,
             "num_samples_used": num_samples_used,
+            "noise_variance": noise_variance,
+            "noise_samples": noise_samples,
         }
         for name, values in arrays.items():
             put(name, None if values is None else _array(name, values))
@@ -161,6 +169,7 @@ class Predictive(Derived):
         head: Head | str = "regression",
         quantiles: Sequence[float] | None = None,
         stats: Stats | None = None,
+        noise_samples: npt.ArrayLike | None = None,
     ) -> "Predictive":
         """Makes a prediction from samples of any source.
 
@@ -179,6 +188,9 @@ class Predictive(Derived):
             stats: The record of how the samples came about. `None` records
                 the number of samples and rows. `Stats(..., masks="shared")`
                 says that each sample is one function of all rows.
+            noise_samples: For `head="heteroscedastic"`, whose `samples` are
+                means: the variance of the noise in each sample, an array like
+                `samples`. Of log variances it is their exponential.
 
         Returns:
             A `Predictive` with the samples.
@@ -191,9 +203,10 @@ class Predictive(Derived):
         p.mean, p.std, p.interval(0.9)
         ```
         """
-        return cls(
-            stats=stats, **reduce_samples(samples, check_head(head), quantiles)
+        fields = reduce_samples(
+            samples, check_head(head), quantiles, noise_samples
         )
+        return cls(stats=stats, **fields)
 
     # Sequence of rows.
 
@@ -249,7 +262,7 @@ class Predictive(Derived):
         itself, averaged over the labels or outputs of a row:
 
             classification, binary   1 - max{ mean[c] : c }
-            regression               total
+            numbers                  total
 
         That is the probability of an error, or the expected squared error. If
         asking an expert costs as much as `threshold` errors, asking pays for
@@ -331,52 +344,6 @@ class Predictive(Derived):
         from keras_bayesdrop.plots._choice import fitting_picture
 
         return fitting_picture(self, x, y, out, ax)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything to one `.npz` file, without pickle.
-
-        The file is written beside its target, synced to the disk, and
-        renamed. After a crash, a kill or a full disk (`errors.WriteError`)
-        the old file is unchanged.
-
-        Args:
-            path: File to write; one that exists is replaced.
-        """
-        files.write(self, ROW_AXES, path)
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], max_bytes: int | None = None
-    ) -> "Predictive":
-        """Reads a file that `save` wrote. Never unpickles.
-
-        Args:
-            path: File to read.
-            max_bytes: Limit of the memory for the arrays. A file that claims
-                more is refused before memory is taken. By default half of the
-                available memory, and no more than 1 GiB or 100 times the size
-                of the file, whichever is larger.
-
-        Example:
-        ```python
-        keras_bayesdrop.predict_with_uncertainty(model, x).save("p.npz")
-        p = keras_bayesdrop.Predictive.load("p.npz", max_bytes=8 * 10**9)
-        ```
-        """
-        if max_bytes is not None:
-            check_positive_int(max_bytes, "max_bytes")
-        with open(path, "rb") as file:
-            limit = Limit(path, max_bytes, "max_bytes")
-            try:
-                return cls(**files.read_fields(file, limit))
-            except TooLargeError:
-                raise
-            except files.UNREADABLE as error:
-                raise BayesdropError(
-                    f"Cannot read a prediction from `{os.fspath(path)}`. "
-                    "Expected a whole file written by `Predictive.save`. "
-                    f"Received: {type(error).__name__}: {error}"
-                ) from error
 
     def _describe_counts(self) -> str:
         used = self.num_samples_used

@@ -21,6 +21,8 @@ ROW_AXES = {
     "vote_counts": 0,
     "sampled_variance": 0,
     "num_samples_used": 0,
+    "noise_variance": 0,
+    "noise_samples": 1,
 }
 
 

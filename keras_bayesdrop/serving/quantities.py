@@ -43,8 +43,8 @@ class _TensorFlow:
     def max(self, x: Any) -> tf.Tensor:
         return tf.reduce_max(x, axis=-1)
 
-    def full_like(self, x: Any, value: float) -> tf.Tensor:
-        return tf.fill(tf.shape(x), tf.constant(value, x.dtype))
+    def full_like(self, x: Any, value: Any) -> tf.Tensor:
+        return tf.broadcast_to(tf.constant(value, x.dtype), tf.shape(x))
 
 
 TENSORFLOW: Arrays = _TensorFlow()
