@@ -19,7 +19,6 @@ from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.plan import complete
 from keras_bayesdrop.prediction import methods
 from keras_bayesdrop.prediction.detection import check_heads
-from keras_bayesdrop.prediction.detection import resolve_heads
 from keras_bayesdrop.prediction.distribute.replicas import replicas_of
 from keras_bayesdrop.prediction.distribute.workers import agree
 from keras_bayesdrop.prediction.driver import drive
@@ -30,6 +29,7 @@ from keras_bayesdrop.prediction.methods import Run
 from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import unwrap
 from keras_bayesdrop.prediction.progress import Progress
+from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.request import check_request
 
@@ -102,9 +102,11 @@ def predict_with_uncertainty(
             samples) or `"rao_blackwell"` (samples all noise but the last
             site); or an object with more choices: `Sampling`, `Moments`,
             `RaoBlackwell`.
-        head: `"regression"`, `"classification"`, `"binary"`, or `"auto"` to
+        head: `"regression"`, `"heteroscedastic"` (means and log variances on
+            the last axis), `"classification"`, `"binary"`, or `"auto"` to
             read it off the last activation or the compiled loss; or an object
             with more choices: `Regression(noise_precision=...)`,
+            `Heteroscedastic(mean=..., log_variance=...)` for two outputs,
             `Classification(from_logits=...)`, `Binary(from_logits=...)`; or a
             structure of these, like the outputs of the model.
         layers: Which noise sites are active: a name or path, a regular
@@ -118,8 +120,9 @@ def predict_with_uncertainty(
             if they do not fit into memory. Or the path of a `.npy` file to
             write them to: `samples` of the result is that file, mapped into
             memory. With several outputs a file for each,
-            `samples.<name>.npy` for `samples.npy`. Not with a tolerance, nor
-            with several workers.
+            `samples.<name>.npy` for `samples.npy`; learned noise is in
+            another, `samples.noise.npy`. Not with a tolerance, nor with
+            several workers.
         first_row: Int, number of the first row of `x` in a larger whole of
             which `x` is a part. With independent masks a row has the noise of
             its number, so that parts predicted apart, with the same seed, are
@@ -136,7 +139,8 @@ def predict_with_uncertainty(
         callbacks: Keras callbacks; their `on_predict_*` methods are called.
 
     Returns:
-        A `Predictive`, or a structure of them like the model's outputs.
+        A `Predictive`, or a structure of them like the model's outputs (a
+        head that takes two outputs has one, in the place of its mean).
 
     Example:
     ```python
@@ -175,8 +179,8 @@ def predict_with_uncertainty(
         if seen is not surveyed:
             check_noise(model, seen, layers, allow_hidden_noise)
         plan = build_plan(model, layers, example, seen)
-        heads = resolve_heads(model, len(plan.outputs), head, plan.pack)
-        return method.start(Job(model, seen, plan, heads, request))
+        readings = readings_of(model, plan, head)
+        return method.start(Job(model, seen, plan, readings, request))
 
     return drive(
         model,
