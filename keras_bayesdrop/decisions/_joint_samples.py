@@ -52,7 +52,7 @@ def noise_precision(predictive: Predictive, method: str) -> float:
             "Received: noise_precision=None. Use "
             "head=Regression(noise_precision=tau)."
         )
-    return predictive.noise_precision
+    return float(predictive.noise_precision)
 
 
 def check_same_functions(pool: Predictive, targets: Predictive) -> None:

@@ -24,9 +24,8 @@ from keras_bayesdrop.graph.survey import find_sites
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.detection import check_heads
-from keras_bayesdrop.prediction.detection import probabilities
-from keras_bayesdrop.prediction.detection import resolve_heads
 from keras_bayesdrop.prediction.methods import Sampling
+from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
 from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
@@ -103,11 +102,9 @@ class PosteriorFunction:
         plan = build_plan(self.model, self.layers, input_data.specs_of(x))
         plan.require_samples()
         engine, _ = choose_engine(plan, self.method.engine)
-        heads = None
+        readings = None
         if self.head is not None:
-            heads = resolve_heads(
-                self.model, len(plan.outputs), self.head, plan.pack
-            )
+            readings = readings_of(self.model, plan, self.head)
         sampler = sampler_for(self.model, plan, engine, True)
         parts: list[list[Any]] = []
         size = rows_per_batch(plan, batch_size)
@@ -120,14 +117,11 @@ class PosteriorFunction:
                 tf.constant(seed_to_key(self.seed), tf.uint64),
                 Block(self.sample, 1, 0, batch.num_rows),
             )
-            if heads is not None:
-                outputs = [
-                    probabilities(head, output)
-                    for head, output in zip(heads, outputs, strict=True)
-                ]
+            if readings is not None:
+                outputs = [values for values, *_ in readings.values(outputs)]
             parts.append([output.numpy()[:, 0] for output in outputs])
         joined = [np.concatenate(part) for part in zip(*parts, strict=True)]
-        return plan.pack(joined)
+        return (plan if readings is None else readings).pack(joined)
 
     def to_model(self) -> SampleFunction:
         """Returns the function as a Keras model, to save or differentiate."""

@@ -29,6 +29,7 @@ from keras_bayesdrop.prediction.driver import drive
 from keras_bayesdrop.prediction.methods import Job
 from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.progress import Progress
+from keras_bayesdrop.prediction.reading import plain_readings
 from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
 from keras_bayesdrop.predictive.heads import Regression
@@ -130,7 +131,8 @@ def measure_units(
     wanted += [unit.source for unit in units if unit.source is not None]
     values = tuple(dict.fromkeys(wanted))
     plan = _with_outputs(plan, values)
-    job = Job(model, survey(model), plan, [Regression()] * len(values), request)
+    readings = plain_readings(plan, [Regression()] * len(values))
+    job = Job(model, survey(model), plan, readings, request)
     plain: list[list[Any]] = []
     outputs = drive(
         model,

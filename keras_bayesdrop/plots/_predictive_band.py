@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction over one input, with bands."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -125,7 +124,7 @@ def _bands(
 ) -> dict[str, tuple[str, list[tuple[Array, Array]]]]:
     """Returns the colour and the edges of bands, by kind, outer ones first."""
     # Without the noise, an interval is one of the function.
-    function = dataclasses.replace(p, head=p.head.without_noise())
+    function = p.without_noise()
     kinds = {"epistemic": (_EPISTEMIC, function)}
     if p.noise_precision is not None:
         kinds = {"total": (_TOTAL, p), **kinds}

@@ -102,9 +102,11 @@ def predict_with_uncertainty(
             samples) or `"rao_blackwell"` (samples all noise but the last
             site); or an object with more choices: `Sampling`, `Moments`,
             `RaoBlackwell`.
-        head: `"regression"`, `"classification"`, `"binary"`, or `"auto"` to
+        head: `"regression"`, `"heteroscedastic"` (means and log variances on
+            the last axis), `"classification"`, `"binary"`, or `"auto"` to
             read it off the last activation or the compiled loss; or an object
             with more choices: `Regression(noise_precision=...)`,
+            `Heteroscedastic(mean=..., log_variance=...)` for two outputs,
             `Classification(from_logits=...)`, `Binary(from_logits=...)`; or a
             structure of these, like the outputs of the model.
         layers: Which noise sites are active: a name or path, a regular
@@ -118,8 +120,9 @@ def predict_with_uncertainty(
             if they do not fit into memory. Or the path of a `.npy` file to
             write them to: `samples` of the result is that file, mapped into
             memory. With several outputs a file for each,
-            `samples.<name>.npy` for `samples.npy`. Not with a tolerance, nor
-            with several workers.
+            `samples.<name>.npy` for `samples.npy`; learned noise is in
+            another, `samples.noise.npy`. Not with a tolerance, nor with
+            several workers.
         first_row: Int, number of the first row of `x` in a larger whole of
             which `x` is a part. With independent masks a row has the noise of
             its number, so that parts predicted apart, with the same seed, are
@@ -136,7 +139,8 @@ def predict_with_uncertainty(
         callbacks: Keras callbacks; their `on_predict_*` methods are called.
 
     Returns:
-        A `Predictive`, or a structure of them like the model's outputs.
+        A `Predictive`, or a structure of them like the model's outputs (a
+        head that takes two outputs has one, in the place of its mean).
 
     Example:
     ```python

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detects the heads of a model, and reads its outputs as they say.
+"""Detects the heads of a model.
 
 The last activation decides where the model shows it, else the compiled loss;
 else an output is a number.
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop._core.validate import invalid
@@ -20,7 +19,8 @@ from keras_bayesdrop.predictive.heads import Head
 
 AUTO = "auto"
 _EXPECTED = (
-    "'auto', 'regression', 'classification', 'binary', or an object such as "
+    "'auto', 'regression', 'heteroscedastic', 'classification', 'binary', or "
+    "an object such as "
     "Regression(noise_precision=4.0)"
 )
 
@@ -32,22 +32,6 @@ _TASK_OF_LOSS = {
     "binary_crossentropy": "binary",
     "binary_focal_crossentropy": "binary",
 }
-
-
-def has_logits(head: Head) -> bool:
-    """Returns whether an output lacks its softmax or sigmoid."""
-    return bool(getattr(head, "from_logits", False))
-
-
-def probabilities(head: Head, outputs: tf.Tensor) -> tf.Tensor:
-    """Returns outputs as float32 or float64, logits as probabilities."""
-    if outputs.dtype not in (tf.float32, tf.float64):
-        outputs = tf.cast(outputs, tf.float32)
-    if not has_logits(head):
-        return outputs
-    if head.task == "classification":
-        return tf.nn.softmax(outputs)
-    return tf.sigmoid(outputs)
 
 
 def check_heads(head: Any) -> None:

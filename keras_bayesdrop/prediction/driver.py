@@ -101,4 +101,4 @@ def _check_batch(model: Any, batch: Batch) -> None:
 def _add(run: Run, batch: Batch, progress: Progress) -> None:
     progress.begin_batch()
     means = run.add(batch, progress.step)
-    progress.end_batch(lambda: run.plan.pack(means))
+    progress.end_batch(lambda: run.readings.pack(means))

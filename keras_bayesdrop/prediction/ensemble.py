@@ -10,7 +10,6 @@ taken in parts, so that the samples that quantiles need fit into memory.
 
 import contextlib
 import dataclasses
-import math
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -94,7 +93,7 @@ class EnsembleRun(Run):
     def __init__(self, job: Job, members: Sequence[Run]) -> None:
         self._members = members
         self._request = job.request
-        self._pack = job.plan.pack
+        self.readings = job.readings
         self.num_replicas = job.request.num_replicas
         self._check_outputs()
         all_points = all(isinstance(each, PointRun) for each in members)
@@ -111,7 +110,6 @@ class EnsembleRun(Run):
             job.request, num_samples=self._num_samples
         )
         self._kept = kept_samples(dataclasses.replace(job, request=request))
-        self._kept_quantiles: list[Any] = []
         # Predictions of the rows so far, per output.
         self._parts: list[list[Predictive]] = [[] for _ in job.heads]
         self.plan = self._smallest_plan()
@@ -148,19 +146,17 @@ class EnsembleRun(Run):
         for member in self._members:
             member.reserve(num_rows)
         if self._kept is not None:
-            self._kept.reserve(num_rows)
+            self._kept.samples.reserve(num_rows)
 
     def open(self, files: contextlib.ExitStack) -> None:
         """Opens the files that samples are written to."""
         if self._kept is not None:
-            self._kept.open(files)
+            self._kept.samples.open(files)
 
     def close(self, num_rows: int) -> None:
         """Ends what is kept, while its files are open."""
         if self._kept is not None:
-            self._kept_quantiles = self._kept.close(
-                num_rows, self._request.quantiles
-            )
+            self._kept.close(num_rows, self._request.quantiles)
 
     def steps(self, num_rows: int) -> int:
         """Returns how many steps a batch takes; 0 if that is not known."""
@@ -178,10 +174,9 @@ class EnsembleRun(Run):
             return num_rows
         if plan.mixes_rows or plan.fixed_batch:
             return num_rows
-        dims = [tuple(plan.specs[n].shape)[1:] for n in plan.outputs]
-        outputs = sum(math.prod(d for d in each if d) for each in dims)
+        known = [each.known_outputs(plan) or 1 for each in self.readings.each]
         room = max(SKETCH_BYTES, batch_bytes(plan, request.batch_size))
-        row = self._num_samples * outputs * _NUMBER_BYTES
+        row = self._num_samples * sum(known) * _NUMBER_BYTES
         return max(1, min(num_rows, int(room // row)))
 
     def add(self, batch: Batch, step: Callable[[], None]) -> list[Any]:
@@ -226,13 +221,21 @@ class EnsembleRun(Run):
         if self._kept is None:
             return p
         each = self._num_samples // len(self._members)
-        samples = p.samples
-        if samples is None:  # a network without noise
-            samples = np.broadcast_to(p.mean, (each, *p.mean.shape))
-        self._kept.outputs[output].write(
-            number * each, batch.first_row, samples
+        blocks = [p.samples, p.noise_samples]
+        if p.samples is None:  # a network without noise
+            blocks = [
+                None
+                if one is None
+                else np.broadcast_to(one, (each, *one.shape))
+                for one in (p.mean, p.noise_variance)
+            ]
+        self._kept.write(
+            output,
+            number * each,
+            batch.first_row,
+            [block for block in blocks if block is not None],
         )
-        return dataclasses.replace(p, samples=None)
+        return dataclasses.replace(p, samples=None, noise_samples=None)
 
     def result(self, totals: Totals) -> Any:
         """Returns the `Predictive` of each output, in the model's structure."""
@@ -241,10 +244,9 @@ class EnsembleRun(Run):
             p = join_rows(parts)
             changes: dict[str, Any] = {}
             if self._kept is not None:
-                changes["samples"] = self._kept.outputs[number].array()
-                if self._request.quantiles is not None:
-                    changes["quantile_levels"] = self._request.quantiles
-                    changes["quantile_values"] = self._kept_quantiles[number]
+                changes = self._kept.fields(number)
+                changes["quantile_values"] = changes.pop("quantiles")
+                changes["quantile_levels"] = self._request.quantiles
             stats = dataclasses.replace(
                 p.stats,
                 seed=self._request.seed,
@@ -256,7 +258,14 @@ class EnsembleRun(Run):
             )
             outputs.append(dataclasses.replace(p, stats=stats, **changes))
         self._parts = [[] for _ in self._parts]
-        return self._pack(outputs)
+        return self.readings.pack(outputs)
+
+
+def _copied(array: Any, times: int) -> Any:
+    """Returns an array so many times, without copying it."""
+    if array is None:
+        return None
+    return np.broadcast_to(array, (times, *array.shape))
 
 
 def _structure(plan: Plan) -> Any:

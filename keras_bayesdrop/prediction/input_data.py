@@ -188,16 +188,21 @@ def check_shapes(model: Any, inputs: Any) -> None:
         )
 
 
-def check_moments(mean: Any, variance: Any, rows: Any) -> None:
+def check_moments(
+    mean: Any, variance: Any, rows: Any, noise_variance: Any = None
+) -> None:
     """Raises if a mean or a variance of the outputs is not finite.
 
     Args:
         mean: Array [rows, ...].
         variance: Array [rows, ...].
         rows: As in `check_finite`.
+        noise_variance: Array [rows, ...] of learned noise, if it is.
     """
     check_finite(mean, "the outputs", rows)
     check_finite(variance, _SPREAD, rows)
+    if noise_variance is not None:
+        check_finite(noise_variance, "the log variances of the outputs", rows)
 
 
 def _is_complex(dtype: Any) -> bool:

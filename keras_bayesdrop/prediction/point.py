@@ -11,7 +11,6 @@ from keras_bayesdrop.engines import choose_engine
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.graph.cache import found_out
 from keras_bayesdrop.prediction import input_data
-from keras_bayesdrop.prediction.detection import probabilities
 from keras_bayesdrop.prediction.input_data import Batch
 from keras_bayesdrop.prediction.methods.base import Job
 from keras_bayesdrop.prediction.methods.base import Run
@@ -32,15 +31,17 @@ class PointRun(Run):
 
     def __init__(self, job: Job) -> None:
         self.plan = job.plan
+        self.readings = job.readings
         self._job = job
         self._engine, _ = choose_engine(job.plan, "reference")
-        self._parts: list[list[Any]] = [[] for _ in job.heads]
+        # Arrays of values and of learned noise, per result and batch.
+        self._parts: list[list[list[Any]]] = [[] for _ in job.heads]
 
     def check_rows(self, inputs: Any) -> None:
         """Raises if rows influence each other."""
 
         def first_row(rows: Any) -> list[tf.Tensor]:
-            return [output[:1] for output in self._outputs(rows)]
+            return [part[:1] for parts in self._outputs(rows) for part in parts]
 
         model = self._job.model
         key = ("rows mix", self.plan.signature, "point")
@@ -52,19 +53,14 @@ class PointRun(Run):
                 "changes with other rows"
             )
 
-    def _outputs(self, inputs: Any) -> list[tf.Tensor]:
-        """Returns the outputs of some rows, probabilities for logits."""
+    def _outputs(self, inputs: Any) -> list[tuple[tf.Tensor, ...]]:
+        """Returns the results of some rows: values, and learned noise."""
         sampler = sampler_for(self._job.model, self.plan, self._engine, True)
         values = sampler.prefix(
             self.plan, self._engine, self.plan.flatten(inputs)
         )
         outputs = dict(zip(self.plan.cut, values, strict=False))
-        return [
-            probabilities(head, outputs[number])
-            for head, number in zip(
-                self._job.heads, self.plan.outputs, strict=True
-            )
-        ]
+        return self.readings.values([outputs[n] for n in self.plan.outputs])
 
     def steps(self, num_rows: int) -> int:
         """Returns how many steps a batch takes."""
@@ -72,16 +68,23 @@ class PointRun(Run):
 
     def add(self, batch: Batch, step: Callable[[], None]) -> list[Any]:
         """Predicts a batch of rows."""
-        outputs = [output.numpy() for output in self._outputs(batch.inputs)]
-        for output, parts in zip(outputs, self._parts, strict=True):
-            input_data.check_finite(output, "the outputs", batch.first_row)
-            parts.append(output)
+        outputs = [
+            [part.numpy() for part in parts]
+            for parts in self._outputs(batch.inputs)
+        ]
+        for arrays, kept in zip(outputs, self._parts, strict=True):
+            for array in arrays:
+                input_data.check_finite(array, "the outputs", batch.first_row)
+            kept.append(arrays)
         step()
-        return outputs
+        return [arrays[0] for arrays in outputs]
 
     def result(self, totals: Totals) -> Any:
         """Returns the `Predictive` of each output, in the model's structure."""
-        arrays = [np.concatenate(parts) for parts in self._parts]
+        arrays = [
+            [np.concatenate(each) for each in zip(*parts, strict=True)]
+            for parts in self._parts
+        ]
         self._parts = [[] for _ in self._parts]
         stats = Stats(
             num_samples=1,
@@ -90,9 +93,9 @@ class PointRun(Run):
             seconds=totals.seconds,
             batch_size=totals.largest_batch,
         )
-        return self.plan.pack(
+        return self.readings.pack(
             [
-                Predictive(**point(head.resolved(), array, stats))
-                for head, array in zip(self._job.heads, arrays, strict=True)
+                Predictive(**point(head.resolved(), stats, *parts))
+                for head, parts in zip(self._job.heads, arrays, strict=True)
             ]
         )

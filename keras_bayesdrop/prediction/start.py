@@ -10,13 +10,13 @@ from keras_bayesdrop.graph.survey import survey
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.plan import complete
 from keras_bayesdrop.plan import drawing_sites
-from keras_bayesdrop.prediction.detection import resolve_heads
 from keras_bayesdrop.prediction.methods import Job
 from keras_bayesdrop.prediction.methods import Method
 from keras_bayesdrop.prediction.methods import Run
 from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import unwrap
 from keras_bayesdrop.prediction.point import PointRun
+from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.prediction.request import Request
 
 
@@ -50,8 +50,8 @@ class Starter:
         if seen is not self.surveyed:
             self._check(seen)
         plan = build_plan(self.model, self.layers, example, seen)
-        heads = resolve_heads(self.model, len(plan.outputs), head, plan.pack)
-        return Job(self.model, seen, plan, heads, request)
+        readings = readings_of(self.model, plan, head)
+        return Job(self.model, seen, plan, readings, request)
 
     def start(self, method: Method, job: Job) -> Run:
         """Starts a run, without noise if there is none and need not be."""

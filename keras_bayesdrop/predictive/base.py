@@ -38,10 +38,13 @@ class Quantities:
         head: The head.
         class_axes: 1 if the last axis runs over classes, else 0.
         has_information: Whether entropies and votes are defined.
+        has_learned_noise: Whether there is a variance of the noise for every
+            number: `noise_variance`, and `noise_samples` beside samples.
     """
 
     class_axes: ClassVar[int] = 0
     has_information: ClassVar[bool] = False
+    has_learned_noise: ClassVar[bool] = False
 
     def __init__(self, head: Head) -> None:
         """Takes the head."""

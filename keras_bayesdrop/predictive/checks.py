@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.predictive import heads
@@ -92,6 +93,7 @@ def check_fields(p: "Predictive", quantities: "Quantities") -> None:
             "Invalid parts of the variance. Expected `within` and `between` "
             "together or neither. Received: one of them is None"
         )
+    _check_noise(p, quantities)
     if p.stats.num_rows != len(p.mean):
         raise BayesdropError(
             "Invalid value for argument `stats`. Expected "
@@ -115,6 +117,8 @@ def _check_shapes(p: "Predictive", quantities: "Quantities") -> None:
         "num_samples_used": shape[:1],
         "within": shape,
         "between": shape,
+        "noise_variance": shape,
+        "noise_samples": (p.stats.num_samples, *shape),
     }
     for name, wanted in expected.items():
         array = getattr(p, name)
@@ -125,6 +129,36 @@ def _check_shapes(p: "Predictive", quantities: "Quantities") -> None:
                 f"num_samples={p.stats.num_samples}. Received: "
                 f"{name}.shape={array.shape}"
             )
+
+
+def _check_noise(p: "Predictive", quantities: "Quantities") -> None:
+    """Raises unless the noise is there that the head says there is."""
+    kept = p.samples is not None
+    learned = quantities.has_learned_noise
+    for name, wanted in (
+        ("noise_variance", learned),
+        ("noise_samples", learned and kept),
+    ):
+        values = getattr(p, name)
+        if (values is not None) != wanted:
+            expected = "an array" if wanted else "None"
+            raise BayesdropError(
+                f"Invalid value for argument `{name}`. Expected {expected} "
+                f"for head={p.task!r} {'with' if kept else 'without'} samples. "
+                f"Received: {'None' if values is None else 'an array'}"
+            )
+    if p.noise_variance is not None:
+        check_variances(p.noise_variance, "noise_variance")
+
+
+def check_variances(values: Array, name: str) -> None:
+    """Raises unless all values are positive, finite numbers."""
+    fits = (values > 0) & np.isfinite(values)
+    if not np.all(fits):
+        raise BayesdropError(
+            f"Invalid value for argument `{name}`. Expected positive, finite "
+            f"variances. Received: {np.sum(~fits)} that are not"
+        )
 
 
 def _check_counts(p: "Predictive") -> None:

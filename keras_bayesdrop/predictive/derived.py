@@ -47,6 +47,7 @@ class Derived:
     num_samples_used: npt.NDArray[Any] | None
     within: Array | None
     between: Array | None
+    noise_variance: Array | None
 
     # The head.
 
@@ -56,8 +57,11 @@ class Derived:
         return self.head.task
 
     @property
-    def noise_precision(self) -> float | None:
-        """Precision of the observation noise; `None` if it is not known."""
+    def noise_precision(self) -> Any:
+        """Precision of the noise of a `Regression`; `None` if not known.
+
+        A float, or a tuple with one for each entry of the last axis.
+        """
         return getattr(self.head, "noise_precision", None)
 
     # Moments and quantiles.
@@ -135,9 +139,10 @@ class Derived:
 
             p(y) = sum{ N(y; y[t], 1 / tau) : t } / T
 
-        at `(1 - level) / 2` and `(1 + level) / 2`. Without tau: the
-        quantiles of the samples at these levels, or the stored ones. Without
-        either, the normal approximation
+        at `(1 - level) / 2` and `(1 + level) / 2`; with learned noise each
+        sample has a variance of its own. Without tau: the quantiles of the
+        samples at these levels, or the stored ones. Without either, the
+        normal approximation
 
             mean -+ z * sqrt(total),    z = Phi^-1((1 + level) / 2)
 
@@ -229,8 +234,13 @@ class Derived:
         """Variance of the observation itself.
 
         Regression: `1 / noise_precision`; zero if `noise_precision` is `None`,
-        since the noise is not known then. Classification and binary: the mean
-        variance of the label, a zero or one per class:
+        since the noise is not known then. Heteroscedastic: `noise_variance`,
+        the mean over the samples of the variance that the model predicts,
+
+            aleatoric = sum{ exp(s[t]) : t } / T
+
+        Classification and binary: the mean variance of the label, a zero or
+        one per class:
 
             aleatoric = sum{ p[t] * (1 - p[t]) : t } / T
         """
@@ -252,6 +262,9 @@ class Derived:
             logsumexp{ -tau / 2 * d[t]**2 : t } - log(T)
                 - D / 2 * log(2 * pi) + D / 2 * log(tau)
 
+        Heteroscedastic: the log of the mean over the samples of the product
+        over the outputs of `N(y; y[t], noise_samples[t])`.
+
         For a prediction by moments: the normal density with this mean and
         total variance, with independent outputs.
 
@@ -261,7 +274,7 @@ class Derived:
         log-likelihood.
 
         Args:
-            y: Regression: `[rows, outputs]`. Classification: class numbers
+            y: Numbers: `[rows, outputs]`. Classification: class numbers
                 `[rows]`, or one-hot `[rows, classes]`. Binary: zeros and ones
                 `[rows, outputs]`. An axis of length 1 may be left out or
                 added at the end.
@@ -277,6 +290,7 @@ class Derived:
         Its batch shape is that of `mean` (classification: without the
         classes), so outputs are described one by one. Regression with samples
         and `noise_precision`: the equal-weight mixture of `N(y[t], 1 / tau)`.
+        Heteroscedastic with samples: that of `N(y[t], noise_samples[t])`.
         Regression with samples alone: their empirical distribution.
         Regression without samples: `N(mean, total)`. Classification and
         binary: the categorical or Bernoulli distribution of the label.
@@ -303,13 +317,20 @@ class Derived:
         counts = self._counts(self.mean.ndim)
         if self.within is not None and self.between is not None:
             biased = self.within.astype(np.float64) + self.between
-            return Summary(self.mean, biased, counts, all_sampled=False)
+            return Summary(
+                self.mean,
+                biased,
+                counts,
+                all_sampled=False,
+                noise_variance=self.noise_variance,
+            )
         return Summary(
             self.mean,
             self.variance,
             counts,
             self.stats.sampled,
             self.sampled_variance,
+            self.noise_variance,
         )
 
     def _float(self, values: npt.ArrayLike) -> Array:

@@ -81,14 +81,19 @@ def mix(
     }
     if stats.num_samples:
         fields["sampled_variance"] = fit_type(error * drawn, dtype)
-    if all(p.mean_entropy is not None for p in members):
-        entropies = [np.asarray(p.mean_entropy, np.float64) for p in members]
-        fields["mean_entropy"] = _average(entropies).astype(dtype)
+    for name in ("mean_entropy", "noise_variance"):
+        arrays = [getattr(p, name) for p in members]
+        if all(each is not None for each in arrays):
+            fields[name] = fit_type(_average(arrays), dtype)
     if method == "sampling" and used is None:
         fields["vote_counts"] = _votes(members)
     if keep_samples or levels is not None:
-        samples = _stacked(members) if used is None else None
-        fields["samples"] = samples if keep_samples else None
+        samples = noise = None
+        if used is None:
+            samples = _stacked(members, "samples", "mean")
+            noise = _stacked(members, "noise_samples", "noise_variance")
+        if keep_samples:
+            fields["samples"], fields["noise_samples"] = samples, noise
         if levels is not None:
             fields["quantile_levels"] = levels
             fields["quantile_values"] = _quantiles(samples, levels)
@@ -192,15 +197,23 @@ def _votes(members: Sequence["Predictive"]) -> Any:
     return votes
 
 
-def _stacked(members: Sequence["Predictive"]) -> Array | None:
-    """Returns the samples of all members, if they were kept."""
+def _stacked(
+    members: Sequence["Predictive"], name: str, of_points: str
+) -> Array | None:
+    """Returns the samples of all members, if they were kept.
+
+    Args:
+        members: The predictions.
+        name: The field that holds the samples.
+        of_points: The field of a network without noise that stands for them.
+    """
     copies = _copies(members)
-    parts = [
-        np.broadcast_to(p.mean, (copies, *p.mean.shape))
-        if p.stats.method == POINT
-        else p.samples
-        for p in members
-    ]
+    parts = []
+    for p in members:
+        part = getattr(p, of_points if p.stats.method == POINT else name)
+        if part is not None and p.stats.method == POINT:
+            part = np.broadcast_to(part, (copies, *part.shape))
+        parts.append(part)
     known = [part for part in parts if part is not None]
     return np.concatenate(known) if len(known) == len(parts) else None
 
@@ -224,13 +237,16 @@ def _per_row(counts: Any, axes: int) -> Any:
     return counts.reshape(-1, *(1,) * (axes - 1))
 
 
-def point(head: Any, mean: Array, stats: Stats) -> dict[str, Any]:
+def point(
+    head: Any, stats: Stats, mean: Array, noise_variance: Array | None = None
+) -> dict[str, Any]:
     """Returns the fields of a prediction by one network without noise.
 
     Args:
         head: The head of the output.
-        mean: Array `[rows, outputs]`, probabilities where the head has some.
         stats: The record.
+        mean: Array `[rows, outputs]`, probabilities where the head has some.
+        noise_variance: Array `[rows, outputs]` of learned observation noise.
     """
     own = quantities_of(head)
     fields = {
@@ -238,6 +254,7 @@ def point(head: Any, mean: Array, stats: Stats) -> dict[str, Any]:
         "mean": mean,
         "variance": np.zeros_like(mean),
         "stats": dataclasses.replace(stats, method=POINT),
+        "noise_variance": noise_variance,
     }
     if own.has_information:
         fields["mean_entropy"] = own.entropy(mean).astype(mean.dtype)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heads: the meaning of one output of a model, in plain Python.
 
-A head is `"regression"`, `"classification"` or `"binary"`, or an object where
-there is more to say. A model with several outputs has a head for each.
+A head is `"regression"`, `"heteroscedastic"`, `"classification"` or `"binary"`,
+or an object where there is more to say. A model with several outputs has a head
+for each.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from typing import ClassVar
@@ -14,6 +16,11 @@ from keras_bayesdrop._core.choice import get_choice
 from keras_bayesdrop._core.choice import serialize as serialize
 from keras_bayesdrop._core.validate import check_bool
 from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop._core.validate import invalid
+from keras_bayesdrop.errors import BayesdropError
+
+# exp(80) is finite in float32.
+_LARGEST_LIMIT = 80.0
 
 
 @dataclass(frozen=True)
@@ -25,9 +32,12 @@ class Head(Choice):
 
     Attributes:
         task: The name that stands for a head without options.
+        observation: The kind of an observation of the output: `"number"`,
+            `"class"` (the number of a class) or `"label"` (0 or 1).
     """
 
     task: ClassVar[str]
+    observation: ClassVar[str]
 
     def resolved(self) -> "Head":
         """Returns the head of the same output with its logits resolved."""
@@ -46,26 +56,103 @@ class Regression(Head):
 
     Args:
         noise_precision: Positive float `tau`, the inverse variance of the
-            observation noise. `None` if it is not known.
+            observation noise; or a sequence of them, one for each entry of
+            the last axis of the output. `None` if it is not known.
 
     Example:
     ```python
     Regression(noise_precision=4.0)  # noise of standard deviation 0.5
+    Regression(noise_precision=[4.0, 100.0])  # 0.5 and 0.1, of two outputs
     ```
     """
 
     task: ClassVar[str] = "regression"
+    observation: ClassVar[str] = "number"
 
-    noise_precision: float | None = None
+    noise_precision: float | Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         """Checks the precision."""
         if self.noise_precision is not None:
-            tau = check_positive(self.noise_precision, "noise_precision")
+            tau = _check_precision(self.noise_precision)
             object.__setattr__(self, "noise_precision", tau)
 
     def without_noise(self) -> "Regression":
         """Returns the head without observation noise."""
+        return Regression()
+
+
+@dataclass(frozen=True)
+class Heteroscedastic(Head):
+    """An output of real numbers, observed with noise that the model predicts.
+
+        y ~ N(m, exp(s)),    s clipped to [-limit, limit]
+
+    The model gives a mean `m` and a log variance `s` for every number. Either
+    one output has both on its last axis, the means first, as
+    `losses.HeteroscedasticGaussianNLL` takes them; or two outputs of one shape
+    have them, and the head says which. One `Predictive` stands for the two, in
+    the place of the mean. The place of the log variance is gone: in a dict its
+    key, in a list its entry; and a dict or list that held the two alone
+    becomes the `Predictive` itself.
+
+    Args:
+        mean: Name, key or position of the output with the means. `None` if
+            one output has both.
+        log_variance: Likewise, of the output with the log variances.
+        log_variance_limit: Positive float, at most 80. The limit of the loss,
+            `20.0` by default as there.
+
+    Example:
+    ```python
+    Heteroscedastic()  # one output, [rows, 2 * targets]
+    Heteroscedastic(mean="price", log_variance="price_noise")
+    ```
+
+    References:
+        - [Nix and Weigend, 1994](https://doi.org/10.1109/ICNN.1994.374138).
+        - [Kendall and Gal, 2017](https://arxiv.org/abs/1703.04977).
+    """
+
+    task: ClassVar[str] = "heteroscedastic"
+    observation: ClassVar[str] = "number"
+
+    mean: str | int | None = None
+    log_variance: str | int | None = None
+    log_variance_limit: float = 20.0
+
+    def __post_init__(self) -> None:
+        """Checks the names and the limit."""
+        for name in ("mean", "log_variance"):
+            value = getattr(self, name)
+            known = isinstance(value, (str, int)) or value is None
+            if not known or isinstance(value, bool):
+                raise invalid(name, value, "the name of an output or `None`")
+        named = (self.mean is not None) + (self.log_variance is not None)
+        if named == 1 or (named == 2 and self.mean == self.log_variance):
+            raise BayesdropError(
+                "Mean and log variance are not told apart. Expected the names "
+                "of two outputs, or `None` for both. Received: "
+                f"mean={self.mean!r}, log_variance={self.log_variance!r}"
+            )
+        limit = check_positive(self.log_variance_limit, "log_variance_limit")
+        if limit > _LARGEST_LIMIT:
+            raise invalid(
+                "log_variance_limit", limit, f"a float in (0, {_LARGEST_LIMIT}]"
+            )
+        object.__setattr__(self, "log_variance_limit", limit)
+
+    @property
+    def takes_two(self) -> bool:
+        """True if mean and log variance are two outputs of the model."""
+        return self.mean is not None
+
+    def resolved(self) -> "Heteroscedastic":
+        """Returns the head without the names of outputs."""
+        return Heteroscedastic(log_variance_limit=self.log_variance_limit)
+
+    def without_noise(self) -> "Regression":
+        """Returns the head of the means alone."""
         return Regression()
 
 
@@ -107,6 +194,7 @@ class Classification(LabelHead):
     """
 
     task: ClassVar[str] = "classification"
+    observation: ClassVar[str] = "class"
 
 
 @dataclass(frozen=True)
@@ -126,11 +214,13 @@ class Binary(LabelHead):
     """
 
     task: ClassVar[str] = "binary"
+    observation: ClassVar[str] = "label"
 
 
 # Every kind of head, by the string that stands for it.
 HEADS: dict[str, type[Head]] = {
-    kind.task: kind for kind in (Regression, Classification, Binary)
+    kind.task: kind
+    for kind in (Regression, Heteroscedastic, Classification, Binary)
 }
 
 
@@ -148,3 +238,15 @@ def get(identifier: Any, name: str = "head") -> Any:
     if identifier is None:
         return None
     return get_choice(identifier, name, tuple(HEADS.values()))
+
+
+def _check_precision(value: Any) -> float | tuple[float, ...]:
+    """Returns one precision, or a tuple of them of a sequence."""
+    name = "noise_precision"
+    if hasattr(value, "tolist"):  # An array, or a number of NumPy.
+        value = value.tolist()
+    if not isinstance(value, (list, tuple)):
+        return check_positive(value, name)
+    if not value:
+        raise invalid(name, value, "a positive float, or a sequence of them")
+    return tuple(check_positive(each, name) for each in value)

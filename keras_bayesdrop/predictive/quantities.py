@@ -8,11 +8,14 @@ needs float64 widens its arguments, and its caller casts the result.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from typing import Protocol
 
 import numpy as np
+
+from keras_bayesdrop._core.arrays import Float64Array
 
 
 class Arrays(Protocol):
@@ -42,8 +45,11 @@ class Arrays(Protocol):
     def max(self, x: Any, /) -> Any:
         """Largest along the last axis."""
 
-    def full_like(self, x: Any, value: float, /) -> Any:
-        """An array of the shape and type of `x`, filled with a number."""
+    def full_like(self, x: Any, value: Any, /) -> Any:
+        """An array of the shape and type of `x`, filled with a number.
+
+        Or with an array of numbers, one for each entry of the last axis.
+        """
 
 
 class _NumPy:
@@ -83,6 +89,8 @@ class Summary:
         all_sampled: Whether all noise was sampled, none taken in closed form.
         sampled_variance: The part of the variance that was sampled, if that
             is some but not all of it.
+        noise_variance: Array `[rows, outputs]`, the mean over the samples of
+            the variance of the noise, if the model predicts it.
     """
 
     mean: Any
@@ -90,6 +98,7 @@ class Summary:
     num_samples: Any
     all_sampled: bool = True
     sampled_variance: Any = None
+    noise_variance: Any = None
 
 
 def mc_error(std: Any, num_samples: Any, xp: Arrays = NUMPY) -> Any:
@@ -100,13 +109,26 @@ def mc_error(std: Any, num_samples: Any, xp: Arrays = NUMPY) -> Any:
     return xp.wide(std) / xp.sqrt(xp.wide(num_samples))
 
 
-def noise_variance(noise_precision: float | None) -> float:
-    """Variance of the observation noise; 0 if its precision is not known."""
-    return 0.0 if noise_precision is None else 1.0 / noise_precision
+def noise_variance(
+    noise_precision: float | Sequence[float] | None,
+) -> float | Float64Array:
+    """Variance of the observation noise; 0 if its precision is not known.
+
+    An array, if there are several precisions.
+    """
+    if noise_precision is None:
+        return 0.0
+    if isinstance(noise_precision, Sequence):
+        return 1.0 / np.asarray(noise_precision, np.float64)
+    return 1.0 / noise_precision
 
 
-def noise_std(noise_precision: float) -> float:
-    """Standard deviation of the observation noise."""
+def noise_std(
+    noise_precision: float | Sequence[float],
+) -> float | Float64Array:
+    """Standard deviation of the observation noise, or an array of them."""
+    if isinstance(noise_precision, Sequence):
+        return 1.0 / np.sqrt(np.asarray(noise_precision, np.float64))
     return 1 / math.sqrt(noise_precision)
 
 

@@ -12,7 +12,6 @@ classification its last axis runs over the classes.
 import dataclasses
 import functools
 import math
-import os
 from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,11 +23,6 @@ import numpy.typing as npt
 from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop._core.arrays import as_floating
 from keras_bayesdrop._core.arrays import as_numbers
-from keras_bayesdrop._core.limits import Limit
-from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.errors import TooLargeError
-from keras_bayesdrop.predictive import file as files
 from keras_bayesdrop.predictive.checks import check_fields
 from keras_bayesdrop.predictive.checks import check_head
 from keras_bayesdrop.predictive.checks import check_keywords
@@ -36,10 +30,12 @@ from keras_bayesdrop.predictive.checks import default_stats
 from keras_bayesdrop.predictive.derived import Derived
 from keras_bayesdrop.predictive.ensemble import mix
 from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.predictive.noise import Noise
 from keras_bayesdrop.predictive.rows import ROW_AXES
 from keras_bayesdrop.predictive.rows import Rows
 from keras_bayesdrop.predictive.rows import row_index
 from keras_bayesdrop.predictive.samples import reduce_samples
+from keras_bayesdrop.predictive.saved import Saved
 from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.predictive.stats import Stats
 from keras_bayesdrop.predictive.uses import Uses
@@ -49,7 +45,7 @@ _COUNTS = ("vote_counts", "num_samples_used")
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Predictive(Derived, Uses):
+class Predictive(Derived, Noise, Saved, Uses):
     """A predictive distribution, as estimated by `T` Monte Carlo samples.
 
     With samples `y[t]` (for classification: vectors of probabilities):
@@ -61,11 +57,13 @@ class Predictive(Derived, Uses):
     Rows are selected by indexing, and `len` counts them.
 
     Args:
-        head: `"regression"`, `"classification"` (probabilities on the last
-            axis) or `"binary"` (one probability per output), or an object
-            such as `Regression(noise_precision=4.0)`. The arrays hold
-            probabilities, never logits, so the attribute `head` of labels has
-            `from_logits=False`.
+        head: `"regression"`, `"heteroscedastic"` (noise that the model
+            predicts), `"classification"` (probabilities on the last axis) or
+            `"binary"` (one probability per output), or an object such as
+            `Regression(noise_precision=4.0)`. The arrays hold probabilities,
+            never logits, so the attribute `head` of labels has
+            `from_logits=False`; means and noise are apart, so the head of
+            learned noise names no outputs.
         mean: Array `[rows, outputs]`.
         variance: Array `[rows, outputs]`, with `T - 1` in the denominator.
             It has the type of `mean`, or float64 where that type cannot hold
@@ -94,6 +92,10 @@ class Predictive(Derived, Uses):
             networks of the variance of each, with `T` in the denominator.
         between: Array `[rows, outputs]`, of an ensemble: the variance of the
             means of its networks, with their number in the denominator.
+        noise_variance: Array `[rows, outputs]` of a heteroscedastic head: the
+            mean over the samples of the variance of the observation noise.
+        noise_samples: Array `[T, rows, outputs]` of a heteroscedastic head:
+            the variance of the noise in each sample, beside `samples`.
 
     Example:
     ```python
@@ -119,6 +121,8 @@ class Predictive(Derived, Uses):
     num_samples_used: npt.NDArray[Any] | None = None
     within: Array | None = None
     between: Array | None = None
+    noise_variance: Array | None = None
+    noise_samples: Array | None = None
 
     def __init__(
         self,
@@ -136,6 +140,8 @@ class Predictive(Derived, Uses):
         num_samples_used: npt.ArrayLike | None = None,
         within: npt.ArrayLike | None = None,
         between: npt.ArrayLike | None = None,
+        noise_variance: npt.ArrayLike | None = None,
+        noise_samples: npt.ArrayLike | None = None,
         **unknown: Any,
     ) -> None:
         """Brings the fields into form and checks that they fit together."""
@@ -153,6 +159,8 @@ class Predictive(Derived, Uses):
             "num_samples_used": num_samples_used,
             "within": within,
             "between": between,
+            "noise_variance": noise_variance,
+            "noise_samples": noise_samples,
         }
         for name, values in arrays.items():
             put(name, None if values is None else _array(name, values))
@@ -169,6 +177,7 @@ class Predictive(Derived, Uses):
         head: Head | str = "regression",
         quantiles: Sequence[float] | None = None,
         stats: Stats | None = None,
+        noise_samples: npt.ArrayLike | None = None,
     ) -> "Predictive":
         """Makes a prediction from samples of any source.
 
@@ -187,6 +196,9 @@ class Predictive(Derived, Uses):
             stats: The record of how the samples came about. `None` records
                 the number of samples and rows. `Stats(..., masks="shared")`
                 says that each sample is one function of all rows.
+            noise_samples: For `head="heteroscedastic"`, whose `samples` are
+                means: the variance of the noise in each sample, an array like
+                `samples`. Of log variances it is their exponential.
 
         Returns:
             A `Predictive` with the samples.
@@ -199,9 +211,10 @@ class Predictive(Derived, Uses):
         p.mean, p.std, p.interval(0.9)
         ```
         """
-        return cls(
-            stats=stats, **reduce_samples(samples, check_head(head), quantiles)
+        fields = reduce_samples(
+            samples, check_head(head), quantiles, noise_samples
         )
+        return cls(stats=stats, **fields)
 
     @classmethod
     def from_members(
@@ -276,52 +289,6 @@ class Predictive(Derived, Uses):
             f"num_samples={self._describe_counts()} ({kept}), "
             f"mean_std={spread:.4g})"
         )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything to one `.npz` file, without pickle.
-
-        The file is written beside its target, synced to the disk, and
-        renamed. After a crash, a kill or a full disk (`errors.WriteError`)
-        the old file is unchanged.
-
-        Args:
-            path: File to write; one that exists is replaced.
-        """
-        files.write(self, ROW_AXES, path)
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], max_bytes: int | None = None
-    ) -> "Predictive":
-        """Reads a file that `save` wrote. Never unpickles.
-
-        Args:
-            path: File to read.
-            max_bytes: Limit of the memory for the arrays. A file that claims
-                more is refused before memory is taken. By default half of the
-                available memory, and no more than 1 GiB or 100 times the size
-                of the file, whichever is larger.
-
-        Example:
-        ```python
-        keras_bayesdrop.predict_with_uncertainty(model, x).save("p.npz")
-        p = keras_bayesdrop.Predictive.load("p.npz", max_bytes=8 * 10**9)
-        ```
-        """
-        if max_bytes is not None:
-            check_positive_int(max_bytes, "max_bytes")
-        with open(path, "rb") as file:
-            limit = Limit(path, max_bytes, "max_bytes")
-            try:
-                return cls(**files.read_fields(file, limit))
-            except TooLargeError:
-                raise
-            except files.UNREADABLE as error:
-                raise BayesdropError(
-                    f"Cannot read a prediction from `{os.fspath(path)}`. "
-                    "Expected a whole file written by `Predictive.save`. "
-                    f"Received: {type(error).__name__}: {error}"
-                ) from error
 
     def _describe_counts(self) -> str:
         used = self.num_samples_used

@@ -28,6 +28,8 @@ ROW_AXES = {
     "num_samples_used": 0,
     "within": 0,
     "between": 0,
+    "noise_variance": 0,
+    "noise_samples": 1,
 }
 
 

@@ -8,11 +8,14 @@ from keras_bayesdrop.predictive.classes import ClassQuantities
 from keras_bayesdrop.predictive.heads import Binary
 from keras_bayesdrop.predictive.heads import Classification
 from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.predictive.heads import Heteroscedastic
 from keras_bayesdrop.predictive.heads import Regression
+from keras_bayesdrop.predictive.regression import HeteroscedasticQuantities
 from keras_bayesdrop.predictive.regression import RegressionQuantities
 
 _QUANTITIES: dict[type[Head], type[Quantities]] = {
     Regression: RegressionQuantities,
+    Heteroscedastic: HeteroscedasticQuantities,
     Classification: ClassQuantities,
     Binary: BinaryQuantities,
 }

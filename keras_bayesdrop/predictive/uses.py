@@ -32,7 +32,7 @@ class Uses:
         itself, averaged over the labels or outputs of a row:
 
             classification, binary   1 - max{ mean[c] : c }
-            regression               total
+            numbers                  total
 
         That is the probability of an error, or the expected squared error. If
         asking an expert costs as much as `threshold` errors, asking pays for

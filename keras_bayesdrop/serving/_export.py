@@ -28,11 +28,11 @@ from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.plan import complete
 from keras_bayesdrop.prediction.api import OLD_KEYWORDS
 from keras_bayesdrop.prediction.detection import check_heads
-from keras_bayesdrop.prediction.detection import resolve_heads
 from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.prediction.model_checks import unwrap
+from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
 from keras_bayesdrop.random.philox import seed_to_key
 from keras_bayesdrop.serving._program import Program
@@ -102,7 +102,8 @@ def export_uncertainty(
         method: `"sampling"` or `Sampling(masks=...)`, without a tolerance.
             The engine is always the reference.
         head: As in `predict_with_uncertainty`; the noise precision of a
-            `Regression` is in `"aleatoric"` and `"total"`.
+            `Regression`, and the noise that a model of a `Heteroscedastic`
+            head predicts, are in `"aleatoric"` and `"total"`.
         layers: Which noise sites are active, see `predict_with_uncertainty`.
         quantiles: Levels in `[0, 1]`; adds the output `quantiles`,
             `[rows, levels, ...]`. All samples of a request then stay in
@@ -144,12 +145,13 @@ def export_uncertainty(
     check_noise(model, surveyed, layers)
     plan = build_plan(model, layers, inputs.example(), surveyed)
     plan.require_folding()
-    heads = resolve_heads(model, len(plan.outputs), head, plan.pack)
+    readings = readings_of(model, plan, head)
+    heads = readings.heads
     _check_defined(wanted, [head.task for head in heads])
     program = Program(
         plan,
-        heads,
-        prefixes_of(model, plan),
+        readings,
+        prefixes_of(model, readings),
         num_samples,
         method.shared,
         rows_per_batch(plan, batch_size),

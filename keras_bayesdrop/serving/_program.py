@@ -16,11 +16,10 @@ import tensorflow as tf
 
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.plan import Plan
-from keras_bayesdrop.prediction.detection import probabilities
+from keras_bayesdrop.prediction.reading import Readings
 from keras_bayesdrop.prediction.sampling import accumulate
 from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import Sampler
-from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 from keras_bayesdrop.serving.quantities import QUANTITIES
 from keras_bayesdrop.serving.quantities import is_defined
@@ -34,8 +33,8 @@ class Program:
 
     Attributes:
         plan: Plan of the model.
-        heads: Heads of the model's outputs.
-        prefixes: Prefixes of names, one per output of the model.
+        readings: How results are read off the model's outputs.
+        prefixes: Prefixes of names, one per result.
         num_samples: Number of samples to draw.
         shared: Whether all rows of a sample share one mask.
         entries: Largest number of rows times samples in memory.
@@ -44,7 +43,7 @@ class Program:
     """
 
     plan: Plan
-    heads: Sequence[Head]
+    readings: Readings
     prefixes: Sequence[str]
     num_samples: int
     shared: bool
@@ -65,7 +64,7 @@ class Program:
         Returns:
             Tensors [rows, ...] by name.
         """
-        plan, engine = self.plan, Reference()
+        plan, engine, heads = self.plan, Reference(), self.readings.heads
         sampler = Sampler(self.shared)
         flat = [tf.convert_to_tensor(leaf) for leaf in plan.flatten(inputs)]
         num_rows = tf.shape(flat[0])[0]
@@ -73,8 +72,8 @@ class Program:
         size = self._samples_at_once(num_rows)
         last = tf.constant(self.num_samples)
 
-        def draw(first: tf.Tensor) -> list[tf.Tensor]:
-            """Returns a block [rows, samples, ...] of every output."""
+        def draw(first: tf.Tensor) -> list[tuple[tf.Tensor, ...]]:
+            """Returns blocks [rows, samples, ...] of every result."""
             outputs = sampler.suffix(
                 plan,
                 engine,
@@ -88,25 +87,22 @@ class Program:
                     num_rows,
                 ),
             )
-            return [
-                probabilities(head, output)
-                for head, output in zip(self.heads, outputs, strict=True)
-            ]
+            return self.readings.values(outputs)
 
         def next_block(first: tf.Tensor, states: Any, kept: Any) -> Any:
             blocks = draw(first)
             states = [
-                accumulate.next_block(state, block, head.task)
-                for state, block, head in zip(
-                    states, blocks, self.heads, strict=True
+                accumulate.next_block(state, values, head.task, *noise)
+                for state, (values, *noise), head in zip(
+                    states, blocks, heads, strict=True
                 )
             ]
             return first + size, states, self._keep(kept, blocks, first // size)
 
         blocks = draw(tf.constant(0))
         states = [
-            accumulate.first_block(block, head.task)
-            for block, head in zip(blocks, self.heads, strict=True)
+            accumulate.first_block(values, head.task, *noise)
+            for (values, *noise), head in zip(blocks, heads, strict=True)
         ]
         kept = self._keep(self._arrays(blocks), blocks, tf.constant(0))
         # Parallel iterations would hold several blocks in memory.
@@ -135,37 +131,41 @@ class Program:
         fits = tf.constant(sizes) <= tf.maximum(most, 1)
         return tf.reduce_max(tf.where(fits, sizes, 1))
 
-    def _arrays(self, blocks: Sequence[tf.Tensor]) -> list[tf.TensorArray]:
+    def _arrays(
+        self, blocks: Sequence[tuple[tf.Tensor, ...]]
+    ) -> list[tf.TensorArray]:
         """Returns arrays for the samples, if there are quantiles."""
         if not self.levels:
             return []
         return [
-            tf.TensorArray(block.dtype, 0, dynamic_size=True, infer_shape=False)
-            for block in blocks
+            tf.TensorArray(
+                values.dtype, 0, dynamic_size=True, infer_shape=False
+            )
+            for values, *_ in blocks
         ]
 
     def _keep(
         self,
         arrays: Sequence[tf.TensorArray],
-        blocks: Sequence[tf.Tensor],
+        blocks: Sequence[tuple[tf.Tensor, ...]],
         index: tf.Tensor,
     ) -> list[tf.TensorArray]:
         if not arrays:
             return []
         return [
-            array.write(index, _samples_first(block))
-            for array, block in zip(arrays, blocks, strict=True)
+            array.write(index, _samples_first(values))
+            for array, (values, *_) in zip(arrays, blocks, strict=True)
         ]
 
     def _outputs(
         self,
         states: Sequence[Sequence[tf.Tensor]],
         kept: Sequence[tf.TensorArray],
-        blocks: Sequence[tf.Tensor],
+        blocks: Sequence[tuple[tf.Tensor, ...]],
     ) -> dict[str, tf.Tensor]:
         quantities = {}
         for number, (head, prefix) in enumerate(
-            zip(self.heads, self.prefixes, strict=True)
+            zip(self.readings.heads, self.prefixes, strict=True)
         ):
             statistics = statistics_of(
                 states[number],
@@ -177,7 +177,7 @@ class Program:
                     quantities[prefix + name] = QUANTITIES[name](statistics)
             if self.levels:
                 samples = kept[number].concat()
-                rows_on = blocks[number].shape[2:]
+                rows_on = blocks[number][0].shape[2:]
                 samples.set_shape([None, None, *rows_on])
                 quantities[prefix + "quantiles"] = quantiles_of(
                     samples, self.levels

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction.reading import Readings
 
 # Further inputs of the signature that takes a seed.
 RESERVED = ("seed", "first_row")
@@ -88,21 +88,24 @@ def inputs_of(model: Any, input_signature: Any) -> SignatureInputs:
     )
 
 
-def prefixes_of(model: Any, plan: Plan) -> list[str]:
-    """Returns the prefix of the names of each output.
+def prefixes_of(model: Any, readings: Readings) -> list[str]:
+    """Returns the prefix of the names of each result.
 
-    It is empty for a model with one output, else the name of the output and an
+    It is empty for a single result, else the name of its output and an
     underscore.
     """
-    count = len(plan.outputs)
+    count = len(readings.each)
     if count == 1:
         return [""]
-    packed = plan.pack(list(range(count)))
+    packed = readings.pack(list(range(count)))
     names = getattr(model, "output_names", None)
+    if names:
+        firsts = [reading.sources[0] for reading in readings.each]
+        names = [names[n] for n in firsts if n < len(names)]
     if isinstance(packed, dict) and sorted(packed.values()) == [*range(count)]:
         by_number = {number: name for name, number in packed.items()}
         names = [by_number[number] for number in range(count)]
-    if not names or len(set(names)) != count:
+    if not names or len(names) != count or len(set(names)) != count:
         names = [_numbered("output", number, count) for number in range(count)]
     return [re.sub(r"\W", "_", str(name)) + "_" for name in names]
 

@@ -43,8 +43,8 @@ class _TensorFlow:
     def max(self, x: Any) -> tf.Tensor:
         return tf.reduce_max(x, axis=-1)
 
-    def full_like(self, x: Any, value: float) -> tf.Tensor:
-        return tf.fill(tf.shape(x), tf.constant(value, x.dtype))
+    def full_like(self, x: Any, value: Any) -> tf.Tensor:
+        return tf.broadcast_to(tf.constant(value, x.dtype), tf.shape(x))
 
 
 TENSORFLOW: Arrays = _TensorFlow()
@@ -62,6 +62,7 @@ class Statistics:
         std: Its root, right where that type does not hold the variance.
         entropies: For classes, the sum of the entropies, float64; or `None`.
         votes: For classes, how often each was the likeliest; or `None`.
+        noise: Of learned noise, the mean over samples of its variance.
     """
 
     formulas: Quantities
@@ -71,6 +72,7 @@ class Statistics:
     std: tf.Tensor
     entropies: Any
     votes: Any
+    noise: Any = None
 
 
 def statistics_of(
@@ -78,6 +80,10 @@ def statistics_of(
 ) -> Statistics:
     """Reads the state that `prediction.sampling.accumulate` leaves."""
     _, shift, mean, m2, *sums = state
+    formulas = formulas_of(head)
+    noise = None
+    if formulas.has_learned_noise:
+        noise = tf.cast(sums.pop() / num_samples, shift.dtype)
     entropies, votes = sums or (None, None)
     exact = _wide(shift) + _wide(mean)
     variance = tf.cast(m2, shift.dtype) / (num_samples - 1)
@@ -86,13 +92,14 @@ def statistics_of(
     smallest = float(np.finfo(shift.dtype.as_numpy_dtype).tiny)
     held = (variance >= smallest) & (variance < math.inf)
     return Statistics(
-        formulas_of(head),
+        formulas,
         num_samples,
         tf.cast(exact, shift.dtype),
         variance,
         tf.where(held, tf.sqrt(variance), tf.cast(tf.sqrt(wide), shift.dtype)),
         entropies,
         votes,
+        noise,
     )
 
 
@@ -135,7 +142,7 @@ def _mc_error(s: Statistics) -> tf.Tensor:
 
 
 def _aleatoric(s: Statistics) -> tf.Tensor:
-    summary = Summary(s.mean, s.variance, s.num_samples)
+    summary = Summary(s.mean, s.variance, s.num_samples, noise_variance=s.noise)
     return _narrow(s.formulas.aleatoric(summary, TENSORFLOW), s)
 
 

@@ -322,3 +322,19 @@ class TestRefused:
     def test_a_single_model_still_needs_noise(self, x):
         with pytest.raises(NothingToSampleError):
             predict(network(rate=0.0), x)
+
+
+def test_learned_noise(x):
+    def learned(seed, rate):
+        return network(rate=rate, outputs=4, seed=seed)
+
+    models = [learned(0, 0.3), learned(1, 0.0)]
+    head = kbd.Heteroscedastic()
+    p = predict(models, x, head=head, return_samples=True)
+    first = alone(models[:1], x, head=head, return_samples=True)[0]
+    mean, log_variance = np.split(models[1].predict(x, verbose=0), 2, axis=-1)
+    noise = np.exp(log_variance.astype("float64"))
+    close(p.mean, (first.mean + mean) / 2)
+    close(p.aleatoric, (first.noise_variance + noise) / 2, rounds=100)
+    close(p.noise_samples.mean(0), p.aleatoric, rounds=100)
+    assert p.noise_samples.shape == p.samples.shape == (2 * T, len(x), 2)

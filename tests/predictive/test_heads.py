@@ -12,12 +12,17 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.predictive import Binary
 from keras_bayesdrop.predictive import Classification
 from keras_bayesdrop.predictive import Head
+from keras_bayesdrop.predictive import Heteroscedastic
 from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.predictive import heads
 
 EVERY = [
     Regression(),
     Regression(noise_precision=4),
+    Regression(noise_precision=[4, 0.5]),
+    Heteroscedastic(),
+    Heteroscedastic(mean="price", log_variance="noise"),
+    Heteroscedastic(mean=1, log_variance=0, log_variance_limit=7),
     Classification(),
     Classification(from_logits=True),
     Binary(),
@@ -41,6 +46,7 @@ def test_names():
     assert heads.get("regression") == Regression()
     assert heads.get("classification") == Classification()
     assert heads.get("binary") == Binary()
+    assert heads.get("heteroscedastic") == Heteroscedastic()
     assert heads.get(None) is None
     for name in heads.HEADS:
         assert heads.get(name).task == name
@@ -64,7 +70,47 @@ def test_precision_is_a_plain_float():
     assert head == Regression(0.5)
 
 
-@pytest.mark.parametrize("tau", [0, -1.0, math.nan, math.inf, "1", True])
+def test_kinds_of_observations():
+    kinds = {name: head.observation for name, head in heads.HEADS.items()}
+    assert kinds == {
+        "regression": "number",
+        "heteroscedastic": "number",
+        "classification": "class",
+        "binary": "label",
+    }
+
+
+@pytest.mark.parametrize(
+    "several", [(4, 0.5), [4.0, 0.5], np.array([4, 0.5], "float32")], ids=str
+)
+def test_several_precisions_are_a_tuple(several):
+    head = Regression(noise_precision=several)
+    assert head.noise_precision == (4.0, 0.5)
+    assert all(type(tau) is float for tau in head.noise_precision)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"mean": "a"}, "Mean and log variance.*log_variance=None"),
+        ({"log_variance": 1}, "Mean and log variance.*mean=None"),
+        ({"mean": 0, "log_variance": 0}, "names of two outputs"),
+        ({"mean": True, "log_variance": 0}, "`mean`.*Received: mean=True"),
+        ({"mean": 1, "log_variance": 2.0}, "`log_variance`.*name of an"),
+        ({"log_variance_limit": 0}, "`log_variance_limit`.*positive"),
+        ({"log_variance_limit": 81}, r"`log_variance_limit`.*\(0, 80"),
+    ],
+    ids=str,
+)
+def test_bad_heteroscedastic_heads(fields, message):
+    with pytest.raises(BayesdropError, match=f"{message}"):
+        Heteroscedastic(**fields)
+
+
+@pytest.mark.parametrize(
+    "tau",
+    [0, -1.0, math.nan, math.inf, "1", True, [], [1.0, 0], [[1.0]], {1.0}],
+)
 def test_bad_precision(tau):
     with pytest.raises(
         BayesdropError, match=r"`noise_precision`.*positive.*Received: "
@@ -118,3 +164,4 @@ def test_heads_are_public():
     assert keras_bayesdrop.Regression is Regression
     assert keras_bayesdrop.Classification is Classification
     assert keras_bayesdrop.Binary is Binary
+    assert keras_bayesdrop.Heteroscedastic is Heteroscedastic

@@ -102,6 +102,7 @@ def objects():
         p,
         p.stats,
         kbd.Regression(noise_precision=4.0),
+        kbd.Heteroscedastic(mean="mu", log_variance="s"),
         kbd.Classification(from_logits=True),
         kbd.Binary(),
         kbd.Sampling(masks="independent"),

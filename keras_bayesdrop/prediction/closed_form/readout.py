@@ -28,12 +28,12 @@ from keras_bayesdrop.graph.read import Node
 from keras_bayesdrop.moments.propagate import Pass
 from keras_bayesdrop.moments.propagate import rules_of
 from keras_bayesdrop.plan import Plan
-from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.closed_form.limits import covariance_rows
-from keras_bayesdrop.prediction.closed_form.outputs import head_key
+from keras_bayesdrop.prediction.closed_form.outputs import OutputMoments
 from keras_bayesdrop.prediction.closed_form.outputs import read_output
-from keras_bayesdrop.prediction.detection import has_logits
+from keras_bayesdrop.prediction.closed_form.outputs import reading_key
 from keras_bayesdrop.prediction.methods.base import Job
+from keras_bayesdrop.prediction.reading import has_logits
 from keras_bayesdrop.prediction.sampling import accumulate
 from keras_bayesdrop.prediction.sampling.collect import Collected
 from keras_bayesdrop.prediction.sampling.geometry import Geometry
@@ -120,13 +120,14 @@ class ClosedFormReadout(Readout):
         return ConditionalCollector(self._job.heads[output])
 
     def read(self, outputs: list[tf.Tensor]) -> list[Any]:
-        """Returns, per output, its moments given every sample."""
+        """Returns, per result, its moments given every sample."""
         program, self._approximate = self._program(outputs)
         return list(program(*outputs))
 
     def _program(self, values: Sequence[tf.Tensor]) -> Any:
         """Returns the compiled closed form, and where it is approximate."""
-        part, heads, full = self._part, self._job.heads, self._full
+        part, full = self._part, self._full
+        readings = self._job.readings.each
         graph, chosen = self._graph, part.plan.chosen
         key = (
             "partial",
@@ -134,13 +135,13 @@ class ClosedFormReadout(Readout):
             rules_of(graph),
             part.nodes,
             full,
-            tuple(map(head_key, heads)),
+            tuple(map(reading_key, readings)),
             tuple((tuple(x.shape[2:]), x.dtype) for x in values),
         )
 
         approximate: set[str] = set()
 
-        def run(*tensors: tf.Tensor) -> list[tuple[Any, ...]]:
+        def run(*tensors: tf.Tensor) -> list[OutputMoments]:
             sizes = tf.shape(tensors[0])[:2]
             known = {
                 number: _merge(tensor)
@@ -153,11 +154,10 @@ class ClosedFormReadout(Readout):
                 outputs = closed.run(known)
             approximate.update(closed.approximate)
             return [
-                tuple(
-                    None if each is None else _split(each, sizes)
-                    for each in read_output(head, moments, has_logits(head))
+                read_output(reading, outputs, has_logits(reading.head)).map(
+                    lambda each: _split(each, sizes)
                 )
-                for head, moments in zip(heads, outputs, strict=True)
+                for reading in readings
             ]
 
         def compile_pass() -> tuple[Any, frozenset[str]]:
@@ -208,19 +208,28 @@ class ConditionalCollector:
     def __init__(self, head: Head) -> None:
         self.head = head
         self.state: accumulate.State | None = None
+        # Sums over samples, float64.
         self.variance: Any = 0.0
-        self.entropy: Any = 0.0
+        self.entropy: Any = None
+        self.noise: Any = None
 
-    def add(self, moments: tuple[Any, ...]) -> None:
-        """Takes means, variances and entropies [rows, samples, ...]."""
-        mean, variance, entropy = moments
+    def add(
+        self, mean: Any, variance: Any, entropy: Any = None, noise: Any = None
+    ) -> None:
+        """Takes the fields of `OutputMoments`, [rows, samples, ...]."""
         if self.state is None:
             self.state = accumulate.start(mean, "regression")
         else:
             self.state = accumulate.advance(self.state, mean, "regression")
         self.variance += _sum_samples(variance)
         if entropy is not None:
-            self.entropy += _sum_samples(entropy)
+            self.entropy = (0.0 if self.entropy is None else self.entropy) + (
+                _sum_samples(entropy)
+            )
+        if noise is not None:
+            self.noise = (0.0 if self.noise is None else self.noise) + (
+                _sum_samples(noise)
+            )
 
     def moments(self) -> accumulate.SampleMoments:
         """Returns the moments of the samples so far."""
@@ -229,11 +238,15 @@ class ConditionalCollector:
         means = accumulate.finish(self.state)
         dtype = means.mean.dtype
         variance = self.variance / count + means.variance
-        if self.head.task == "regression":
+        if self.head.observation == "number":
+            noise = self.noise
             return accumulate.SampleMoments(
                 means.mean,
                 accumulate.fit_type(variance, dtype),
                 sampled_variance=means.variance,
+                noise_variance=None
+                if noise is None
+                else (noise / count).astype(dtype),
             )
         return accumulate.SampleMoments(
             means.mean,
@@ -248,8 +261,10 @@ class ConditionalCollector:
         taken = copy.copy(self)
         taken.state = accumulate.take(self.state, rows)
         taken.variance = self.variance[rows]
-        if self.head.task != "regression":
+        if self.entropy is not None:
             taken.entropy = self.entropy[rows]
+        if self.noise is not None:
+            taken.noise = self.noise[rows]
         return taken
 
     def finish(self, numbers: Any) -> Collected:
@@ -260,7 +275,7 @@ class ConditionalCollector:
         """
         assert self.state is not None
         moments = self.moments()
-        input_data.check_moments(moments.mean, moments.variance, numbers)
+        accumulate.check(moments, numbers)
         return Collected(moments, np.full(len(numbers), int(self.state[0])))
 
 

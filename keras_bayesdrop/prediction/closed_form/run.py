@@ -18,8 +18,9 @@ from keras_bayesdrop.moments.propagate import rules_of
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.closed_form.limits import case_rows
 from keras_bayesdrop.prediction.closed_form.limits import covariance_rows
-from keras_bayesdrop.prediction.closed_form.outputs import head_key
+from keras_bayesdrop.prediction.closed_form.outputs import OutputMoments
 from keras_bayesdrop.prediction.closed_form.outputs import read_output
+from keras_bayesdrop.prediction.closed_form.outputs import reading_key
 from keras_bayesdrop.prediction.closed_form.outputs import with_probabilities
 from keras_bayesdrop.prediction.input_data import Batch
 from keras_bayesdrop.prediction.methods.base import Job
@@ -42,12 +43,13 @@ class MomentsRun(Run):
 
     def __init__(self, job: Job, graph: Graph, full: bool) -> None:
         self.plan = job.plan
+        self.readings = job.readings
         self._job = job
         self._graph = graph
         self._full = full
-        # Arrays of mean, variance and mean entropy, per output and step.
-        self._parts: list[list[tuple[Any, ...]]] = [[] for _ in job.heads]
-        self._resolved = with_probabilities(graph, job.heads)
+        # Arrays, per result and step.
+        self._parts: list[list[OutputMoments]] = [[] for _ in job.heads]
+        self._resolved = with_probabilities(graph, job.readings.each)
         self._case_rows = case_rows(self._resolved, job.plan.chosen, full)
 
     def check_rows(self, inputs: Any) -> None:
@@ -94,33 +96,37 @@ class MomentsRun(Run):
                 rows = [x[begin : begin + size] for x in inputs]
             outputs = self._program(rows)(*rows)
             for number, output in enumerate(outputs):
-                arrays = tuple(None if x is None else x.numpy() for x in output)
-                first = batch.first_row + begin
-                input_data.check_moments(arrays[0], arrays[1], first)
+                arrays = output.map(lambda x: x.numpy())
+                input_data.check_moments(
+                    arrays.mean,
+                    arrays.variance,
+                    batch.first_row + begin,
+                    arrays.noise,
+                )
                 self._parts[number].append(arrays)
-                means[number].append(arrays[0])
+                means[number].append(arrays.mean)
             step()
         return [np.concatenate(each) for each in means]
 
     def _program(self, inputs: list[tf.Tensor]) -> Any:
         """Returns the compiled pass for inputs like these."""
-        heads, full = self._job.heads, self._full
+        readings, full = self.readings.each, self._full
         graph, chosen = self._resolved, self.plan.chosen
         key = (
             "moments",
             self.plan.signature,
             rules_of(self._graph),
             full,
-            tuple(map(head_key, heads)),
+            tuple(map(reading_key, readings)),
             tuple((tuple(x.shape[1:]), x.dtype) for x in inputs),
         )
 
-        def run(*tensors: tf.Tensor) -> list[tuple[Any, ...]]:
+        def run(*tensors: tf.Tensor) -> list[OutputMoments]:
             with keras.StatelessScope():
                 outputs = propagate(graph, chosen, tensors, full)
             return [
-                read_output(head, moments, logits=False)
-                for head, moments in zip(heads, outputs, strict=True)
+                read_output(reading, outputs, logits=False)
+                for reading in readings
             ]
 
         def compile_pass() -> Any:
@@ -135,7 +141,7 @@ class MomentsRun(Run):
         return programs.get(self._job.model, key, compile_pass)
 
     def result(self, totals: Totals) -> Any:
-        """Returns the `Predictive` of each output, in the model's structure."""
+        """Returns a `Predictive`, or a structure of them."""
         reason = "moments, full covariance" if self._full else "moments"
         stats = Stats(
             num_samples=0,
@@ -156,17 +162,23 @@ class MomentsRun(Run):
             for head, parts in zip(self._job.heads, self._parts, strict=True)
         ]
         self._parts = [[] for _ in self._parts]
-        return self.plan.pack(outputs)
+        return self.readings.pack(outputs)
 
 
-def _predictive(head: Any, parts: list[Any], stats: Stats) -> Predictive:
-    mean, variance, entropy = (
-        [part[field] for part in parts] for field in range(3)
+def _predictive(
+    head: Any, parts: list[OutputMoments], stats: Stats
+) -> Predictive:
+    whole = OutputMoments(
+        *(
+            None if each[0] is None else np.concatenate(each)
+            for each in zip(*parts, strict=True)
+        )
     )
     return Predictive(
         head=head,
-        mean=np.concatenate(mean),
-        variance=np.concatenate(variance),
+        mean=whole.mean,
+        variance=whole.variance,
         stats=stats,
-        mean_entropy=None if entropy[0] is None else np.concatenate(entropy),
+        mean_entropy=whole.entropy,
+        noise_variance=whole.noise,
     )

@@ -157,7 +157,7 @@ def _to_arrays(outputs: Sequence[Collected]) -> Arrays:
         for field in dataclasses.fields(SampleMoments):
             value = getattr(collected.moments, field.name)
             arrays[f"{number} moments {field.name}"] = value
-        for name in ("num_samples", "samples", "quantiles"):
+        for name in ("num_samples", "samples", "quantiles", "noise_samples"):
             arrays[f"{number} own {name}"] = getattr(collected, name)
     return {name: x for name, x in arrays.items() if x is not None}
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from keras_bayesdrop.graph.survey import Survey
     from keras_bayesdrop.plan import Plan
     from keras_bayesdrop.prediction.input_data import Batch
+    from keras_bayesdrop.prediction.reading import Readings
     from keras_bayesdrop.prediction.request import Request
     from keras_bayesdrop.predictive.heads import Head
 
@@ -35,15 +36,20 @@ class Job:
         model: The Keras model.
         surveyed: The survey of it.
         plan: The plan for its active noise.
-        heads: The head of each output.
+        readings: How each result is read off the outputs of the model.
         request: The rest of what the user asked for.
     """
 
     model: Any
     surveyed: "Survey"
     plan: "Plan"
-    heads: "Sequence[Head]"
+    readings: "Readings"
     request: "Request"
+
+    @property
+    def heads(self) -> "Sequence[Head]":
+        """The head of each result."""
+        return self.readings.heads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,10 +72,12 @@ class Run(abc.ABC):
 
     Attributes:
         plan: The plan that it runs.
+        readings: The results that it makes.
         num_replicas: Devices that share a batch.
     """
 
     plan: "Plan"
+    readings: "Readings"
     num_replicas: int = 1
 
     @abc.abstractmethod
@@ -99,7 +107,7 @@ class Run(abc.ABC):
             step: Is called after each step.
 
         Returns:
-            The mean of each output, arrays [rows, ...].
+            The mean of each result, arrays [rows, ...].
         """
 
     def close(self, num_rows: int) -> None:
@@ -107,7 +115,7 @@ class Run(abc.ABC):
 
     @abc.abstractmethod
     def result(self, totals: Totals) -> Any:
-        """Returns the `Predictive` of each output, in the model's structure.
+        """Returns a `Predictive`, or a structure of them.
 
         It holds the rows since the last result.
         """

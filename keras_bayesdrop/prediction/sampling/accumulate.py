@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.predictive.samples import fit_type as fit_type
 from keras_bayesdrop.predictive.samples import holds
 
@@ -34,6 +35,8 @@ State = tuple[tf.Tensor, ...]
 # terms that were flushed to zero (below 2^-126) are below their rounding.
 _SMALLEST_M2 = 2.0**-100
 _LARGEST_M2 = 2.0**120
+# Tasks of numbers, which may have any size.
+_NUMBERS = ("regression", "heteroscedastic")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +52,8 @@ class SampleMoments:
             likeliest.
         sampled_variance: Array [rows, ...], the part of the variance that was
             sampled, if that is not all of it.
+        noise_variance: Array [rows, ...], mean over samples of the variance
+            of learned noise.
     """
 
     mean: Any
@@ -56,47 +61,57 @@ class SampleMoments:
     mean_entropy: Any = None
     vote_counts: Any = None
     sampled_variance: Any = None
+    noise_variance: Any = None
 
 
-def start(samples: tf.Tensor, task: str) -> State:
+def start(samples: tf.Tensor, task: str, *noise: tf.Tensor) -> State:
     """Returns the state after a first block of samples.
 
     Args:
         samples: Tensor [rows, samples, ...], float32 or float64.
-        task: `"regression"`, `"classification"` or `"binary"`.
+        task: The task of a head.
+        *noise: For `"heteroscedastic"`, the variances of the noise, a tensor
+            like the samples.
 
     Returns:
         Count, shift, mean and m2 (both float64 for numbers), and for classes:
-        sum of entropies, votes.
+        sum of entropies, votes; for learned noise: sum of its variances.
     """
     program, _ = _programs(len(samples.shape), samples.dtype, task)
-    return tuple(program(samples))
+    return tuple(program(samples, *noise))
 
 
-def advance(state: State, samples: tf.Tensor, task: str) -> State:
+def advance(
+    state: State, samples: tf.Tensor, task: str, *noise: tf.Tensor
+) -> State:
     """Returns the state after one more block of samples."""
     _, program = _programs(len(samples.shape), samples.dtype, task)
-    return tuple(program(samples, *state))
+    return tuple(program(samples, *noise, *state))
 
 
 @functools.cache
 def _programs(rank: int, dtype: tf.DType, task: str) -> tuple[Any, Any]:
     """Compiles `start` and `advance`, for any sizes."""
+    count = 2 if task == "heteroscedastic" else 1
 
-    def begin(samples: tf.Tensor) -> list[tf.Tensor]:
-        return first_block(samples, task)
+    def begin(*blocks: tf.Tensor) -> list[tf.Tensor]:
+        samples, *noise = blocks
+        return first_block(samples, task, *noise)
 
-    def go_on(samples: tf.Tensor, *state: tf.Tensor) -> list[tf.Tensor]:
-        return next_block(state, samples, task)
+    def go_on(*tensors: tf.Tensor) -> list[tf.Tensor]:
+        (samples, *noise), state = tensors[:count], tensors[count:]
+        return next_block(state, samples, task, *noise)
 
-    samples = tf.TensorSpec([None] * rank, dtype)
-    first = tf.function(begin, autograph=False).get_concrete_function(samples)
+    blocks = [tf.TensorSpec([None] * rank, dtype)] * count
+    first = tf.function(begin, autograph=False).get_concrete_function(*blocks)
     state = [tf.TensorSpec(x.shape, x.dtype) for x in first.structured_outputs]
     following = tf.function(go_on, autograph=False)
-    return first, following.get_concrete_function(samples, *state)
+    return first, following.get_concrete_function(*blocks, *state)
 
 
-def first_block(samples: tf.Tensor, task: str) -> list[tf.Tensor]:
+def first_block(
+    samples: tf.Tensor, task: str, *noise: tf.Tensor
+) -> list[tf.Tensor]:
     """Computes what `start` returns, for use inside a program."""
     shift = samples[:, 0]
     count, mean, m2 = _block(samples, shift)
@@ -107,11 +122,14 @@ def first_block(samples: tf.Tensor, task: str) -> list[tf.Tensor]:
             lambda: _moved(samples, shift),
             lambda: _block(_wide(samples), _wide(shift))[1:],
         )
-    return [count, shift, mean, m2, *_class_sums(samples, task)]
+    return [count, shift, mean, m2, *_sums(samples, task, *noise)]
 
 
 def next_block(
-    state: Sequence[tf.Tensor], samples: tf.Tensor, task: str
+    state: Sequence[tf.Tensor],
+    samples: tf.Tensor,
+    task: str,
+    *noise: tf.Tensor,
 ) -> list[tf.Tensor]:
     """Computes what `advance` returns, for use inside a program."""
     count, shift, old_mean, old_m2, *sums = state
@@ -140,14 +158,14 @@ def next_block(
                 _wide(count),
             ),
         )
-    more = _class_sums(samples, task)
+    more = _sums(samples, task, *noise)
     sums = [a + b for a, b in zip(sums, more, strict=True)]
     return [total, shift, mean, m2, *sums]
 
 
 def _is_widened(dtype: tf.DType, task: str) -> bool:
     """Returns whether moments have a wider type than the samples."""
-    return bool(dtype == tf.float32 and task == "regression")
+    return bool(dtype == tf.float32 and task in _NUMBERS)
 
 
 def _merged(
@@ -219,8 +237,23 @@ def finish(state: State) -> SampleMoments:
     moments = (exact.astype(dtype), _variance(m2, count, dtype))
     if not sums:
         return SampleMoments(*moments)
+    if len(sums) == 1:
+        noise = (sums[0] / count).astype(dtype)
+        return SampleMoments(*moments, noise_variance=noise)
     entropies, votes = sums
     return SampleMoments(*moments, (entropies / count).astype(dtype), votes)
+
+
+def check(moments: SampleMoments, rows: Any) -> None:
+    """Raises if moments of the outputs are not finite.
+
+    Args:
+        moments: The moments.
+        rows: Index in `x` of each row, for the message.
+    """
+    input_data.check_moments(
+        moments.mean, moments.variance, rows, moments.noise_variance
+    )
 
 
 def _variance(m2: Any, count: Any, dtype: Any) -> Any:
@@ -244,10 +277,15 @@ def _block(
     return count, mean, tf.reduce_sum(centred * centred, axis=1)
 
 
-def _class_sums(samples: tf.Tensor, task: str) -> Sequence[tf.Tensor]:
-    """Returns sums over samples of the entropy, in float64, and of votes."""
-    if task == "regression":
-        return ()
+def _sums(
+    samples: tf.Tensor, task: str, *noise: tf.Tensor
+) -> Sequence[tf.Tensor]:
+    """Returns what is summed over samples, in float64 or as counts.
+
+    For classes the entropy and votes; the variances of learned noise.
+    """
+    if task in _NUMBERS:
+        return [tf.reduce_sum(_wide(each), axis=1) for each in noise]
     if task == "classification":
         entropies = -tf.reduce_sum(_xlogx(samples), axis=-1)
         classes = tf.shape(samples)[-1]

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop.prediction import input_data
-from keras_bayesdrop.prediction.detection import probabilities
 from keras_bayesdrop.prediction.sampling import accumulate
 from keras_bayesdrop.prediction.sampling.sketch import CAPACITY
 from keras_bayesdrop.prediction.sampling.sketch import QuantileSketch
@@ -33,6 +31,7 @@ class Collected:
         moments: Arrays [rows, ...].
         num_samples: Samples of each row, [rows].
         samples: Array [samples, rows, ...], if kept here.
+        noise_samples: Likewise, the variances of learned noise.
         quantiles: Array [levels, rows, ...], if asked for; of a pass over
             some of the outputs, [levels, rows, some of the outputs].
         passes: Passes over the samples that quantiles of all outputs take.
@@ -43,6 +42,7 @@ class Collected:
     samples: Any = None
     quantiles: Any = None
     passes: int = 1
+    noise_samples: Any = None
 
 
 def join(parts: Sequence[Collected], order: Any = None) -> Collected:
@@ -75,6 +75,7 @@ def join(parts: Sequence[Collected], order: Any = None) -> Collected:
         joined([part.samples for part in parts], 1),
         joined([part.quantiles for part in parts], 1),
         max(part.passes for part in parts),
+        joined([part.noise_samples for part in parts], 1),
     )
 
 
@@ -121,7 +122,8 @@ class Collector:
             more, the samples are drawn again, in passes.
         number: Of the pass.
         write: Takes samples to be kept elsewhere, who makes their quantiles:
-            the number of the first, and an array [samples, rows, ...].
+            the number of the first, and arrays [samples, rows, ...] of values
+            and, if it is learned, of the variances of their noise.
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class Collector:
         keep_samples: bool,
         most_elements: int | None = None,
         number: int = 0,
-        write: Callable[[int, Any], None] | None = None,
+        write: Callable[[int, Sequence[Any]], None] | None = None,
     ) -> None:
         self.head = head
         self.quantiles = quantiles if write is None else None
@@ -142,27 +144,34 @@ class Collector:
         self.passes = 1
         self.outputs: slice | None = None  # Those of the pass; `None`: all.
         self.state: accumulate.State | None = None
-        self.samples: list[Any] = []
+        # Blocks of values, and of the variances of their noise.
+        self.kept: list[Sequence[Any]] = []
         self.sketch = (
             QuantileSketch()
             if self.quantiles and not self.keep_samples
             else None
         )
 
-    def add(self, outputs: tf.Tensor) -> None:
-        """Takes a block [rows, samples, ...]."""
-        values = probabilities(self.head, outputs)
-        drawn = 0
+    def add(self, values: tf.Tensor, *noise: tf.Tensor) -> None:
+        """Takes a block [rows, samples, ...].
+
+        Args:
+            values: Numbers or probabilities.
+            *noise: The variances of learned noise, if it is.
+        """
+        task, drawn = self.head.task, 0
         if self.state is None:
-            self.state = accumulate.start(values, self.head.task)
+            self.state = accumulate.start(values, task, *noise)
             self._choose_outputs(values.shape)
         else:
             drawn = int(self.state[0])
-            self.state = accumulate.advance(self.state, values, self.head.task)
-        if self.keep_samples:
-            self.samples.append(np.swapaxes(values.numpy(), 0, 1))
-        if self.write is not None:
-            self.write(drawn, np.swapaxes(values.numpy(), 0, 1))
+            self.state = accumulate.advance(self.state, values, task, *noise)
+        if self.keep_samples or self.write is not None:
+            blocks = [np.swapaxes(x.numpy(), 0, 1) for x in (values, *noise)]
+            if self.write is None:
+                self.kept.append(blocks)
+            else:
+                self.write(drawn, blocks)
         if self.sketch is not None:
             block = np.swapaxes(values.numpy(), 0, 1)
             if self.outputs is not None:
@@ -193,7 +202,7 @@ class Collector:
         assert self.state is not None
         taken = copy.copy(self)
         taken.state = accumulate.take(self.state, rows)
-        taken.samples = [block[:, rows] for block in self.samples]
+        taken.kept = [[x[:, rows] for x in blocks] for blocks in self.kept]
         if self.sketch is not None:
             taken.sketch = self.sketch.take(rows)
         return taken
@@ -206,15 +215,21 @@ class Collector:
         """
         assert self.state is not None
         moments = self.moments()
-        input_data.check_moments(moments.mean, moments.variance, numbers)
+        accumulate.check(moments, numbers)
         count = np.full(len(numbers), int(self.state[0]))
-        samples = np.concatenate(self.samples) if self.samples else None
+        samples, *noise = (
+            (np.concatenate(blocks) for blocks in zip(*self.kept, strict=True))
+            if self.kept
+            else (None,)
+        )
         quantiles = None
         if self.quantiles is not None and self.sketch is not None:
             quantiles = self.sketch.quantile(self.quantiles)
         elif self.quantiles is not None:
             quantiles = quantiles_of(np.asarray(samples), self.quantiles)
-        return Collected(moments, count, samples, quantiles, self.passes)
+        return Collected(
+            moments, count, samples, quantiles, self.passes, *noise
+        )
 
 
 def _flat_outputs(block: Any) -> Any:

@@ -38,10 +38,12 @@ class Size(NamedTuple):
     Attributes:
         outputs: Numbers of a row, or `None`.
         itemsize: Bytes of a number.
+        has_quantiles: Whether they are taken if they are asked for.
     """
 
     outputs: int | None
     itemsize: int
+    has_quantiles: bool = True
 
 
 class KeptSamples:
@@ -103,11 +105,10 @@ class KeptSamples:
             levels: Of the quantiles, or `None`.
         """
         quantiles = []
-        for output in self.outputs:
+        for output, size in zip(self.outputs, self._sizes, strict=True):
             output.close(num_rows)
-            quantiles.append(
-                None if levels is None else output.quantiles(levels)
-            )
+            wanted = levels is not None and size.has_quantiles
+            quantiles.append(output.quantiles(levels or ()) if wanted else None)
         return quantiles
 
     def _describe(self, num_rows: int) -> str:

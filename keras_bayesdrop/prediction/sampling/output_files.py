@@ -39,6 +39,11 @@ def files_of(path: pathlib.Path, names: list[str]) -> dict[str, pathlib.Path]:
     }
 
 
+def noise_file(path: pathlib.Path) -> pathlib.Path:
+    """Returns the file of learned noise, beside that of its samples."""
+    return path.with_name(f"{path.stem}.noise{path.suffix}")
+
+
 def _flat(structure: Any) -> dict[str, Any]:
     if isinstance(structure, (list, tuple)):
         structure = {str(n): value for n, value in enumerate(structure)}

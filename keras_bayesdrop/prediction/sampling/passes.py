@@ -104,7 +104,7 @@ class Passes:
                 for collector, reading in zip(
                     collectors, readings, strict=True
                 ):
-                    collector.add(reading)
+                    collector.add(*reading)
                 step()
             drawn = until
             if not number:

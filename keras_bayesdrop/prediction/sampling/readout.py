@@ -8,7 +8,6 @@ samples a part of the noise goes on in closed form (`closed_form/readout.py`).
 import abc
 import contextlib
 import dataclasses
-import math
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +19,7 @@ from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.prediction.methods.base import Job
-from keras_bayesdrop.prediction.request import Request
+from keras_bayesdrop.prediction.reading import Reading
 from keras_bayesdrop.prediction.sampling.collect import SKETCH_BYTES
 from keras_bayesdrop.prediction.sampling.collect import Collected
 from keras_bayesdrop.prediction.sampling.collect import Collector
@@ -32,7 +31,10 @@ from keras_bayesdrop.prediction.sampling.kept_samples import KeptSamples
 from keras_bayesdrop.prediction.sampling.kept_samples import Size
 from keras_bayesdrop.prediction.sampling.output_files import by_name
 from keras_bayesdrop.prediction.sampling.output_files import files_of
+from keras_bayesdrop.prediction.sampling.output_files import noise_file
 from keras_bayesdrop.predictive import EngineStep
+from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.predictive.select import quantities_of
 
 # Chooses the geometry of a step: plan, its steps, rows, devices.
 Choose = Callable[..., Geometry]
@@ -61,14 +63,14 @@ class Readout(abc.ABC):
         """Returns what collects an output of some rows.
 
         Args:
-            output: Number of the output.
+            output: Number of the result.
             first_row: Number of the first row.
             number: Number of the pass over the samples.
         """
 
     def read(self, outputs: list[tf.Tensor]) -> list[Any]:
-        """Returns, per output of the model, what a collector takes."""
-        return outputs
+        """Returns, per result, the tensors that a collector takes."""
+        raise NotImplementedError
 
     def known_passes(self, num_rows: int) -> int:
         """Returns how often samples are drawn, as far as that is known."""
@@ -111,12 +113,8 @@ class SampleReadout(Readout):
     explains_constant = True
 
     def __init__(self, job: Job) -> None:
-        self._plan, self._heads, self._request = (
-            job.plan,
-            job.heads,
-            job.request,
-        )
-        request = job.request
+        self._plan, self._readings = job.plan, job.readings
+        self._request = request = job.request
         self._most_elements = sketch_elements(
             request.num_samples,
             max(SKETCH_BYTES, batch_bytes(job.plan, request.batch_size)),
@@ -127,7 +125,6 @@ class SampleReadout(Readout):
         )
         self._warned = False
         self._kept = kept_samples(job)
-        self._kept_quantiles: list[Any] = []
 
     def geometry(
         self, choose: Choose, plan: Plan, engine: Engine, num_rows: int
@@ -135,7 +132,7 @@ class SampleReadout(Readout):
         """Chooses rows and samples of a step for a batch of rows."""
         if self._has_sketches and not plan.one_at_a_time:
             # Fewer rows at once, so that their sketches fit.
-            most = max(_known_outputs(plan, n) or 1 for n in plan.outputs)
+            most = max(each.known_outputs(plan) or 1 for each in self._each)
             num_rows = min(num_rows, max(1, self._most_elements // most))
         return choose(
             plan, engine.steps(plan), num_rows, self._request.num_devices
@@ -148,11 +145,19 @@ class SampleReadout(Readout):
         return max(
             count_passes(
                 num_rows,
-                _known_outputs(self._plan, value) or 1,
+                reading.known_outputs(self._plan) or 1,
                 self._most_elements,
             )
-            for value in self._plan.outputs
+            for reading in self._each
         )
+
+    @property
+    def _each(self) -> Sequence[Reading]:
+        return self._readings.each
+
+    def read(self, outputs: list[tf.Tensor]) -> list[Any]:
+        """Returns the values of each result, and learned noise."""
+        return list(self._readings.values(outputs))
 
     def warn_of_passes(self, passes: int) -> None:
         """Warns once that samples are drawn several times."""
@@ -171,13 +176,13 @@ class SampleReadout(Readout):
         """Returns what collects an output of some rows."""
         request, write = self._request, None
         if self._kept is not None:
-            kept = self._kept.outputs[output]
+            kept = self._kept
 
-            def write(first_sample: int, block: Any) -> None:
-                kept.write(first_sample, first_row, block)
+            def write(first_sample: int, blocks: Sequence[Any]) -> None:
+                kept.write(output, first_sample, first_row, blocks)
 
         return Collector(
-            self._heads[output],
+            self._each[output].head,
             request.quantiles,
             bool(request.return_samples),
             self._most_elements,
@@ -188,38 +193,78 @@ class SampleReadout(Readout):
     def reserve(self, num_rows: int) -> None:
         """Makes room for what is kept of so many rows, or raises."""
         if self._kept is not None:
-            self._kept.reserve(num_rows)
+            self._kept.samples.reserve(num_rows)
 
     def open(self, files: contextlib.ExitStack) -> None:
         """Opens the files that samples are written to."""
         if self._kept is not None:
-            self._kept.open(files)
+            self._kept.samples.open(files)
 
     def close(self, num_rows: int) -> None:
         """Ends what is kept, while its files are open."""
         if self._kept is not None:
-            self._kept_quantiles = self._kept.close(
-                num_rows, self._request.quantiles
-            )
+            self._kept.close(num_rows, self._request.quantiles)
 
     def finish(self, collected: list[Collected]) -> list[Collected]:
         """Adds the samples that were kept, and their quantiles."""
         if self._kept is None:
             return collected
         return [
-            dataclasses.replace(
-                each, samples=samples.array(), quantiles=quantiles
-            )
-            for each, samples, quantiles in zip(
-                collected,
-                self._kept.outputs,
-                self._kept_quantiles,
-                strict=True,
-            )
+            dataclasses.replace(each, **self._kept.fields(result))
+            for result, each in enumerate(collected)
         ]
 
 
-def kept_samples(job: Job) -> KeptSamples | None:
+class Kept:
+    """The samples that a prediction keeps, of every result.
+
+    Args:
+        job: The prediction.
+    """
+
+    def __init__(self, job: Job) -> None:
+        plan, request = job.plan, job.request
+        sizes: list[Size] = []
+        # For every result the places of its values, and of their noise.
+        self._places: list[list[int]] = []
+        for reading in job.readings.each:
+            number = plan.outputs[reading.sources[0]]
+            wide = tf.as_dtype(plan.specs[number].dtype) == tf.float64
+            size = Size(reading.known_outputs(plan), 8 if wide else 4)
+            learned = [size._replace(has_quantiles=False)]
+            own = [size, *(learned if _is_learned(reading.head) else [])]
+            self._places.append([len(sizes) + n for n in range(len(own))])
+            sizes += own
+        self.samples = KeptSamples(
+            request.num_samples, sizes, _sample_files(job)
+        )
+        self._quantiles: list[Any] = []
+
+    def write(
+        self, result: int, first_sample: int, row: int, blocks: Sequence[Any]
+    ) -> None:
+        """Takes samples of a result, and of its noise."""
+        for place, block in zip(self._places[result], blocks, strict=True):
+            self.samples.outputs[place].write(first_sample, row, block)
+
+    def close(self, num_rows: int, levels: Sequence[float] | None) -> None:
+        """Ends what is kept, and takes quantiles."""
+        self._quantiles = self.samples.close(num_rows, levels)
+
+    def fields(self, result: int) -> dict[str, Any]:
+        """Returns what was kept of a result."""
+        values, *noise = (
+            self.samples.outputs[place].array()
+            for place in self._places[result]
+        )
+        return {
+            "samples": values,
+            "quantiles": self._quantiles[self._places[result][0]],
+            "noise_samples": noise[0] if noise else None,
+        }
+
+
+def kept_samples(job: Job) -> Kept | None:
     """Returns where samples are kept, if they were asked for."""
     plan, request = job.plan, job.request
     # Several workers send their samples with the statistics.
@@ -235,26 +280,32 @@ def kept_samples(job: Job) -> KeptSamples | None:
             f"Received: return_samples='{request.samples_path}', outputs of "
             f"shape {[tuple(plan.specs[n].shape) for n in plan.outputs]}"
         )
-    sizes = []
-    for value in plan.outputs:
-        wide = tf.as_dtype(plan.specs[value].dtype) == tf.float64
-        sizes.append(Size(_known_outputs(plan, value), 8 if wide else 4))
-    return KeptSamples(request.num_samples, sizes, _sample_files(job, request))
+    return Kept(job)
 
 
-def _sample_files(job: Job, request: Request) -> list[Any] | None:
-    """Returns the file of each output, or `None` for memory."""
-    path = request.samples_path
+def _is_learned(head: Head) -> bool:
+    return quantities_of(head).has_learned_noise
+
+
+def _sample_files(job: Job) -> list[Any] | None:
+    """Returns the files of each result, or `None` for memory."""
+    path = job.request.samples_path
     if path is None:
         return None
-    count = len(job.heads)
-    names = by_name(job.model, job.plan.pack(list(range(count))))
-    files = files_of(path, list(names))
-    places = {names[name]: file for name, file in files.items()}
-    return [places[number] for number in range(count)]
-
-
-def _known_outputs(plan: Plan, value: int) -> int | None:
-    """Returns how many numbers a row of a value has, if that is known."""
-    dims = tuple(plan.specs[value].shape)[1:]
-    return None if None in dims else math.prod(dims)
+    heads = job.heads
+    names = by_name(job.model, job.readings.pack(list(range(len(heads)))))
+    by_number = {
+        names[name]: file for name, file in files_of(path, list(names)).items()
+    }
+    files = []
+    for number, head in enumerate(heads):
+        files.append(by_number[number])
+        if _is_learned(head):
+            files.append(noise_file(by_number[number]))
+    if len(set(files)) < len(files):
+        raise PlanError(
+            "Two files of samples have the same name. Expected outputs with "
+            "names of their own. Received: "
+            f"{sorted(str(each.name) for each in files)}"
+        )
+    return files

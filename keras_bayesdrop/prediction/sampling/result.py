@@ -94,6 +94,8 @@ def _predictive(
         vote_counts=moments.vote_counts,
         sampled_variance=sampled,
         num_samples_used=collected.num_samples if adaptive else None,
+        noise_variance=moments.noise_variance,
+        noise_samples=collected.noise_samples,
     )
 
 

@@ -74,6 +74,7 @@ class SamplingRun(Run):
         self.plan = job.plan if plan is None else plan
         self.plan.require_samples(allow_hidden_noise=True)
         self.num_replicas = job.request.num_replicas
+        self.readings = job.readings
         self._job = job
         self._request = job.request
         self._choices = choices
@@ -278,13 +279,13 @@ class SamplingRun(Run):
         return joined
 
     def result(self, totals: Totals) -> Any:
-        """Returns the `Predictive` of each output, in the model's structure."""
+        """Returns a `Predictive`, or a structure of them."""
         collected = [join(parts) for parts in self._collected]
         self._collected = [[] for _ in self._collected]
         if self._readout.explains_constant and not _varies(collected):
             self._warn_of_constant_samples()
         steps = engine_steps(self.plan, self._drawer.engine, self._reason)
-        return self.plan.pack(
+        return self.readings.pack(
             predictives(
                 self._job,
                 self._choices,

@@ -56,7 +56,9 @@ class Tolerance:
         sampled = moments.sampled_variance
         whole = sampled is None
         std = np.sqrt(variance if whole else sampled, dtype=np.float64)
-        summary = Summary(mean, variance, num_samples, whole, sampled)
+        summary = Summary(
+            mean, variance, num_samples, whole, sampled, moments.noise_variance
+        )
         with np.errstate(invalid="ignore"):  # infinite means
             total = variance + quantities_of(head).aleatoric(summary)
         allowed = np.maximum(self.absolute, self.relative * np.sqrt(total))

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heads that take two outputs, in a structure like the outputs of a model.
+
+The result of such a head stands in the place of its mean, and the place of its
+log variance is gone. A dict or list that held the two alone becomes the result.
+"""
+
+from collections.abc import Collection
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.prediction.detection import AUTO
+from keras_bayesdrop.prediction.sampling.output_files import by_name
+from keras_bayesdrop.predictive import heads
+from keras_bayesdrop.predictive.heads import Heteroscedastic
+
+
+class Pair(NamedTuple):
+    """A head that takes two outputs, and their numbers."""
+
+    head: Heteroscedastic
+    mean: int
+    log_variance: int
+
+
+def spread_heads(
+    model: Any, structure: Any, head: Any
+) -> tuple[list[Pair], Any, dict[int, Any]]:
+    """Spreads heads of which some take two outputs over all outputs.
+
+    Args:
+        model: The Keras model, for the names of its outputs.
+        structure: The numbers of the outputs, in their structure.
+        head: A head, or a structure of heads like the results.
+
+    Returns:
+        The pairs; if there are any also the structure of the results, and
+        what was asked for each output: its head, that of its pair, or
+        `"auto"`.
+    """
+    named = [
+        each
+        for each in map(_two_output_head, _leaves(head))
+        if each is not None
+    ]
+    if not named:
+        return [], structure, {}
+    pairs = [_find(model, structure, each) for each in named]
+    numbers = [n for pair in pairs for n in (pair.mean, pair.log_variance)]
+    if len(set(numbers)) < len(numbers):
+        raise BayesdropError(
+            "Two heads take the same output. Expected a head for each output. "
+            f"Received: head={head!r}"
+        )
+    results = _results(structure, pairs)
+    asked: dict[int, Any] = {}
+    if _two_output_head(head) is not None:
+        asked = dict.fromkeys(_leaves(structure), AUTO)
+    elif not _match(results, head, asked) or any(
+        _two_output_head(asked[pair.mean]) != pair.head for pair in pairs
+    ):
+        raise BayesdropError(
+            "`head` does not fit the outputs of the model. Expected a "
+            f"structure like {results}, with a head that takes two outputs in "
+            f"the place of its mean. Received: head={head!r}"
+        )
+    for pair in pairs:
+        asked[pair.mean] = asked[pair.log_variance] = pair.head
+    return pairs, results, asked
+
+
+def fill(structure: Any, values: Mapping[int, Any]) -> Any:
+    """Returns a structure with values in the place of its numbers."""
+    if isinstance(structure, dict):
+        return {key: fill(each, values) for key, each in structure.items()}
+    if isinstance(structure, (list, tuple)):
+        filled = [fill(each, values) for each in structure]
+        return tuple(filled) if isinstance(structure, tuple) else filled
+    return values[structure]
+
+
+def _two_output_head(leaf: Any) -> Heteroscedastic | None:
+    """Returns a head that takes two outputs, if a leaf is one."""
+    if _is_serialised(leaf):
+        leaf = heads.get(leaf)
+    two = isinstance(leaf, Heteroscedastic) and leaf.takes_two
+    return leaf if two else None
+
+
+def _is_serialised(leaf: Any) -> bool:
+    return isinstance(leaf, dict) and set(leaf) == {"class_name", "config"}
+
+
+def _leaves(structure: Any) -> list[Any]:
+    """Returns the leaves of a structure; a serialised head is one."""
+    if isinstance(structure, dict) and not _is_serialised(structure):
+        structure = list(structure.values())
+    if isinstance(structure, (list, tuple)):
+        return [leaf for each in structure for leaf in _leaves(each)]
+    return [structure]
+
+
+def _find(model: Any, structure: Any, head: Heteroscedastic) -> Pair:
+    """Returns the numbers of the outputs that a head names."""
+    names: dict[Any, int] = dict(by_name(model, structure))
+    if isinstance(structure, (list, tuple)):
+        # Positions, beside the names that the model has for its outputs.
+        names |= {
+            position: number
+            for position, number in enumerate(structure)
+            if isinstance(number, int)
+        }
+    numbers = [names.get(head.mean), names.get(head.log_variance)]
+    if isinstance(structure, int) or None in numbers:
+        known = [] if isinstance(structure, int) else list(names)
+        raise BayesdropError(
+            f"{head} names outputs that the model does not have. Expected two "
+            f"of {known}. Received: mean={head.mean!r}, "
+            f"log_variance={head.log_variance!r}"
+        )
+    return Pair(head, *numbers)  # type: ignore[arg-type]
+
+
+def _results(structure: Any, pairs: list[Pair]) -> Any:
+    """Returns the numbers of the means and other outputs, in structure."""
+    kept = _without(
+        structure,
+        {pair.log_variance for pair in pairs},
+        {pair.mean for pair in pairs},
+    )
+    leaves = _leaves(kept)
+    return leaves[0] if len(leaves) == 1 else kept
+
+
+def _without(
+    structure: Any, gone: Collection[int], means: Collection[int]
+) -> Any:
+    """Returns a structure without some of its numbers.
+
+    A container that held a mean and its log variance alone becomes the mean;
+    an empty one is left out.
+    """
+    if isinstance(structure, int):
+        return None if structure in gone else structure
+    is_dict = isinstance(structure, dict)
+    items = structure.items() if is_dict else enumerate(structure)
+    kept = {}
+    for key, each in items:
+        rest = _without(each, gone, means)
+        if rest is not None:
+            kept[key] = rest
+    if not kept:
+        return None
+    (first, *others) = kept.values()
+    fewer = len(kept) < len(structure)
+    if fewer and not others and isinstance(first, int) and first in means:
+        return first
+    if is_dict:
+        return kept
+    entries = list(kept.values())
+    return tuple(entries) if isinstance(structure, tuple) else entries
+
+
+def _match(structure: Any, value: Any, asked: dict[int, Any]) -> bool:
+    """Pairs the numbers in a structure with the heads in another like it."""
+    if isinstance(structure, dict):
+        return (
+            isinstance(value, dict)
+            and set(value) == set(structure)
+            and all(_match(structure[key], value[key], asked) for key in value)
+        )
+    if isinstance(structure, (list, tuple)):
+        return (
+            isinstance(value, (list, tuple))
+            and len(value) == len(structure)
+            and all(map(lambda s, v: _match(s, v, asked), structure, value))
+        )
+    asked[structure] = value
+    return _leaves(value) == [value]

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads results off the outputs of a model, as their heads say.
+
+    outputs of the model --Reading, one per result--> values, noise variances
+
+A head takes one output, or two: `Heteroscedastic(mean=..., log_variance=...)`.
+Sampling, closed forms and exports all read outputs here.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction.detection import resolve_heads
+from keras_bayesdrop.prediction.head_structure import Pair
+from keras_bayesdrop.prediction.head_structure import fill
+from keras_bayesdrop.prediction.head_structure import spread_heads
+from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.predictive.heads import Heteroscedastic
+from keras_bayesdrop.predictive.heads import Regression
+from keras_bayesdrop.predictive.regression import check_last_axis
+
+
+def has_logits(head: Head) -> bool:
+    """Returns whether an output lacks its softmax or sigmoid."""
+    return bool(getattr(head, "from_logits", False))
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """A result, and the outputs of the model that it is read off.
+
+    Attributes:
+        head: The head, with all that it leaves open resolved.
+        sources: Numbers of the outputs: one, or mean and log variance.
+    """
+
+    head: Head
+    sources: tuple[int, ...]
+
+    def values(self, outputs: Sequence[tf.Tensor]) -> tuple[tf.Tensor, ...]:
+        """Reads values, and the variances of their noise if it is learned.
+
+        Args:
+            outputs: All outputs of the model.
+
+        Returns:
+            Numbers or probabilities, float32 or float64; of learned noise
+            also the variances.
+        """
+        parts = self.parts([_floating(outputs[n]) for n in self.sources])
+        if isinstance(self.head, Heteroscedastic):
+            mean, log_variance = parts
+            limit = self.head.log_variance_limit
+            clipped = tf.clip_by_value(log_variance, -limit, limit)
+            return mean, tf.cast(tf.exp(clipped), mean.dtype)
+        (values,) = parts
+        if not has_logits(self.head):
+            return (values,)
+        if self.head.task == "classification":
+            return (tf.nn.softmax(values),)
+        return (tf.sigmoid(values),)
+
+    def parts(self, taken: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
+        """Splits what the head takes: means and log variances apart.
+
+        Args:
+            taken: Tensors like the outputs `sources`, of values or variances.
+        """
+        if isinstance(self.head, Heteroscedastic) and len(taken) == 1:
+            return list(tf.split(taken[0], 2, axis=-1))
+        return taken
+
+    def known_outputs(self, plan: Plan) -> int | None:
+        """Returns how many values a row has, if that is known."""
+        dims = _shape(plan, self.sources[0])[1:]
+        known = [dim for dim in dims if dim is not None]
+        if len(known) < len(dims):
+            return None
+        return math.prod(known) // (2 if self._is_split else 1)
+
+    @property
+    def _is_split(self) -> bool:
+        """True if one output has both means and log variances."""
+        learned = isinstance(self.head, Heteroscedastic)
+        return learned and len(self.sources) == 1
+
+    def check(self, plan: Plan) -> None:
+        """Raises if the outputs cannot be read, as far as shapes are known."""
+        shape = _shape(plan, self.sources[0])
+        tau = getattr(self.head, "noise_precision", None)
+        if isinstance(self.head, Regression) and isinstance(tau, Sequence):
+            check_last_axis(len(tau), shape)
+        if self._is_split and (len(shape) < 2 or (shape[-1] or 2) % 2):
+            raise BayesdropError(
+                "An output cannot be split into means and log variances. "
+                "Expected an even number of entries on the last axis, or "
+                "head=Heteroscedastic(mean=..., log_variance=...) with the "
+                f"names of two outputs. Received: an output of shape {shape}"
+            )
+        if len(self.sources) == 2:
+            self._check_two(plan)
+
+    def _check_two(self, plan: Plan) -> None:
+        shapes = [_shape(plan, number) for number in self.sources]
+        by_row = [plan.outputs[n] in plan.rows for n in self.sources]
+        fits = len(shapes[0]) == len(shapes[1]) and all(
+            a is None or b is None or a == b
+            for a, b in zip(*shapes, strict=True)
+        )
+        if not fits or by_row[0] != by_row[1]:
+            raise BayesdropError(
+                "Mean and log variance do not fit. Expected two outputs of "
+                f"one shape. Received: shapes {shapes[0]} and {shapes[1]} for "
+                f"{self.head}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Readings:
+    """The results of a prediction.
+
+    Attributes:
+        each: The readings, in the order of the outputs.
+        pack: Packs one entry per result into the structure of the results.
+    """
+
+    each: tuple[Reading, ...]
+    pack: Callable[[Sequence[Any]], Any]
+
+    @property
+    def heads(self) -> list[Head]:
+        """The head of each result."""
+        return [reading.head for reading in self.each]
+
+    def values(
+        self, outputs: Sequence[tf.Tensor]
+    ) -> list[tuple[tf.Tensor, ...]]:
+        """Reads all results off the outputs of the model."""
+        return [reading.values(outputs) for reading in self.each]
+
+
+def plain_readings(plan: Plan, heads: Sequence[Head]) -> Readings:
+    """Returns readings of one output each."""
+    each = tuple(Reading(head, (n,)) for n, head in enumerate(heads))
+    return Readings(each, plan.pack)
+
+
+def readings_of(model: Any, plan: Plan, head: Any) -> Readings:
+    """Decides how the outputs of a model are read.
+
+    Args:
+        model: The Keras model.
+        plan: Its plan.
+        head: `"auto"`, a head, the name of one, or a structure of these like
+            the results: like the outputs, but without the log variances that
+            other outputs name.
+    """
+    count = len(plan.outputs)
+    structure = plan.pack(list(range(count)))
+    pairs, results, asked = spread_heads(model, structure, head)
+    if not pairs:
+        heads = resolve_heads(model, count, head, plan.pack)
+        readings = plain_readings(plan, heads)
+    else:
+        choices = plan.pack([asked[number] for number in range(count)])
+        heads = resolve_heads(model, count, choices, plan.pack)
+        readings = _paired(pairs, results, heads)
+    for reading in readings.each:
+        reading.check(plan)
+    return readings
+
+
+def _paired(
+    pairs: Sequence[Pair], results: Any, heads: Sequence[Head]
+) -> Readings:
+    """Returns readings of which some take two outputs."""
+    second = {pair.mean: pair.log_variance for pair in pairs}
+    sources = {
+        number: (number, second[number]) if number in second else (number,)
+        for number in range(len(heads))
+        if number not in second.values()
+    }
+    each = tuple(Reading(heads[n], taken) for n, taken in sources.items())
+
+    def pack(values: Sequence[Any]) -> Any:
+        return fill(results, dict(zip(sources, values, strict=True)))
+
+    return Readings(each, pack)
+
+
+def _floating(outputs: tf.Tensor) -> tf.Tensor:
+    """Returns outputs as float32 or float64."""
+    if outputs.dtype in (tf.float32, tf.float64):
+        return outputs
+    return tf.cast(outputs, tf.float32)
+
+
+def _shape(plan: Plan, number: int) -> tuple[int | None, ...]:
+    return tuple(plan.specs[plan.outputs[number]].shape)
