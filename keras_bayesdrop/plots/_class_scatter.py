@@ -2,8 +2,6 @@
 """Scatter of the samples of a few classes, row by row."""
 
 from collections.abc import Sequence
-from numbers import Integral
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.plots._thumbnails import add_thumbnails
 from keras_bayesdrop.plots._thumbnails import check_images
+from keras_bayesdrop.predictive.outputs import one_output
 
 # Default number of classes to draw.
 _CLASSES = 3
@@ -35,6 +34,7 @@ def class_scatter(
     x: Any = None,
     images: Any = None,
     ax: Any = None,
+    output: Any = None,
 ) -> Any:
     """Draws the samples of a few classes as points, for each row.
 
@@ -57,6 +57,9 @@ def class_scatter(
             in `[0, 1]`: thumbnails of the inputs, drawn under the axis.
             Without colours zero is white and the largest value black.
         ax: Axes to draw on; `None` for those of a new figure.
+        output: The label of a classification to draw, if a row has several:
+            its number along the flattened axes, or a tuple with an int for
+            each axis.
 
     Returns:
         The axes.
@@ -73,11 +76,14 @@ def class_scatter(
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142),
           figure 4.
     """
-    p = _inputs.check_prediction(p, ("classification", "regression"))
+    p = _inputs.check_prediction(p, ("class", "number"))
+    if output is not None:
+        p = _inputs.check_prediction(p, ("class",))
+        p = one_output(p, output)
     samples = _check_samples(p)
     chosen = _check_classes(p.mean, classes)
-    names = _check_names(labels, "labels", p.mean.shape[-1], "class")
-    under = _check_names(x, "x", len(p), "row")
+    names = _inputs.check_names(labels, "labels", p.mean.shape[-1], "class")
+    under = _inputs.check_names(x, "x", len(p), "row")
     if images is not None:
         images = check_images(images, len(p))
     ax = _style.axes_for(ax)
@@ -118,7 +124,7 @@ def class_scatter(
         )
     ax.set_xlim(-0.6, len(p) - 0.4)
     ax.set_xticks(rows, under)
-    probable = p.task == "classification"
+    probable = p.head.observation == "class"
     if probable:
         ax.set_ylim(-0.03, 1.03)
     _style.dress(
@@ -173,33 +179,3 @@ def _check_classes(mean: Array, classes: Any) -> list[int]:
     if not few or max(chosen) >= count:
         raise invalid("classes", classes, expected)
     return chosen
-
-
-def _check_names(entries: Any, name: str, count: int, what: str) -> list[str]:
-    """Returns a text for each class or row."""
-    if entries is None:
-        return [str(number) for number in range(count)]
-    if isinstance(entries, str) or not isinstance(
-        entries, (Sequence, np.ndarray)
-    ):
-        raise invalid(
-            name, entries, f"a sequence with one entry for each {what}"
-        )
-    if len(entries) != count:
-        raise BayesdropError(
-            f"Invalid length of argument `{name}`. Expected {count} entries, "
-            f"one for each {what}. Received: {len(entries)} entries"
-        )
-    return [_text(each, name) for each in entries]
-
-
-def _text(entry: Any, name: str) -> str:
-    """Returns a text, or a number without trailing digits."""
-    if isinstance(entry, str):
-        return entry
-    if not isinstance(entry, Real):
-        raise BayesdropError(
-            f"Invalid entry of argument `{name}`. Expected texts or numbers. "
-            f"Received: {entry!r}"
-        )
-    return str(entry) if isinstance(entry, Integral) else f"{entry:g}"

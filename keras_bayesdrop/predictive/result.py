@@ -9,7 +9,6 @@ Shapes: `T` samples, `rows` examples; `outputs` is the rest of the shape. For
 classification its last axis runs over the classes.
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Iterator
@@ -23,29 +22,26 @@ import numpy.typing as npt
 from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop._core.arrays import as_floating
 from keras_bayesdrop._core.arrays import as_numbers
+from keras_bayesdrop.predictive.actions import Actions
 from keras_bayesdrop.predictive.checks import check_fields
 from keras_bayesdrop.predictive.checks import check_head
 from keras_bayesdrop.predictive.checks import check_keywords
 from keras_bayesdrop.predictive.checks import default_stats
-from keras_bayesdrop.predictive.derived import Derived
 from keras_bayesdrop.predictive.ensemble import mix
 from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.noise import Noise
-from keras_bayesdrop.predictive.rows import ROW_AXES
-from keras_bayesdrop.predictive.rows import Rows
-from keras_bayesdrop.predictive.rows import row_index
+from keras_bayesdrop.predictive.outputs import select
 from keras_bayesdrop.predictive.samples import reduce_samples
 from keras_bayesdrop.predictive.saved import Saved
 from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.predictive.stats import Stats
-from keras_bayesdrop.predictive.uses import Uses
 
 # The fields that hold whole numbers.
 _COUNTS = ("vote_counts", "num_samples_used")
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Predictive(Derived, Noise, Saved, Uses):
+class Predictive(Actions, Noise, Saved):
     """A predictive distribution, as estimated by `T` Monte Carlo samples.
 
     With samples `y[t]` (for classification: vectors of probabilities):
@@ -54,7 +50,7 @@ class Predictive(Derived, Noise, Saved, Uses):
         variance = sum{ (y[t] - mean)**2 : t } / (T - 1)
 
     Quantities are computed in float64 and returned in the type of `mean`.
-    Rows are selected by indexing, and `len` counts them.
+    Rows and outputs are selected by indexing, and `len` counts the rows.
 
     Args:
         head: `"regression"`, `"heteroscedastic"` (noise that the model
@@ -259,21 +255,17 @@ class Predictive(Derived, Noise, Saved, Uses):
         """Number of rows."""
         return len(self.mean)
 
-    def __getitem__(self, rows: Rows) -> "Predictive":
-        """Returns the prediction for some of the rows.
+    def __getitem__(self, key: Any) -> "Predictive":
+        """Returns the prediction for some rows, and some of the outputs.
 
         Args:
-            rows: Slice, int array or list, bool mask, or a single int, which
-                gives a `Predictive` of one row.
+            key: Rows: a slice, int array or list, bool mask, or a single int,
+                which gives a `Predictive` of one row. Or a tuple of these and
+                a selection for each axis of the outputs, as in `p[:, 0]` or
+                `p[:10, ..., 2]`. An int takes one output and removes the
+                axis. Classes stay together.
         """
-        index = row_index(rows, len(self))
-        changes: dict[str, Any] = {
-            name: getattr(self, name)[(slice(None),) * axis + (index,)]
-            for name, axis in ROW_AXES.items()
-            if getattr(self, name) is not None
-        }
-        stats = dataclasses.replace(self.stats, num_rows=len(changes["mean"]))
-        return dataclasses.replace(self, stats=stats, **changes)
+        return select(self, key)
 
     def __iter__(self) -> Iterator["Predictive"]:
         """Iterates over the rows, each a `Predictive` of length 1."""

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods of a `Predictive` that hand it to decisions and to plots."""
+"""Methods of a `Predictive` that hand it on: decisions, pictures, tables.
+
+Those of other rooms are imported when they are called.
+"""
 
 from typing import TYPE_CHECKING
 from typing import Any
-from typing import cast
 
 import numpy.typing as npt
+
+from keras_bayesdrop.predictive import table
+from keras_bayesdrop.predictive.derived import Derived
+from keras_bayesdrop.predictive.notebook import page_of
 
 if TYPE_CHECKING:
     from keras_bayesdrop.decisions._deferral import Deferral
     from keras_bayesdrop.predictive.result import Predictive
 
 
-class Uses:
-    """The uses of a `Predictive`, imported when they are called."""
+class Actions(Derived):
+    """The methods of a `Predictive` that hand it to other parts."""
 
     def defer(
         self,
@@ -71,7 +77,7 @@ class Uses:
         """
         from keras_bayesdrop.decisions._deferral import defer
 
-        return defer(self._whole, budget, threshold, by, y, loss)
+        return defer(self._result, budget, threshold, by, y, loss)
 
     def plot(
         self,
@@ -79,10 +85,11 @@ class Uses:
         y: npt.ArrayLike | None = None,
         out: "Predictive | None" = None,
         ax: Any = None,
+        output: int | tuple[int, ...] | None = None,
     ) -> Any:
         """Draws the picture that fits the task and the arguments.
 
-        | arguments | regression | classification | binary |
+        | arguments | numbers | classification | binary |
         |---|---|---|---|
         | `x`, or `x` and `y` | `predictive_band` | | `predictive_band` |
         | `y` | `parity` | `reliability_diagram` | `reliability_diagram` |
@@ -93,15 +100,23 @@ class Uses:
         picture is also drawn without arguments if there are samples of at
         most 24 rows.
 
+        Images get an `uncertainty_map` of their first row, without arguments
+        or with `x` alone: outputs `[rows, height, width, classes]` or
+        `[rows, height, width, channels]`. Then `x` are the images that the
+        model saw, and `output` is a channel.
+
         The functions of `keras_bayesdrop.plots` have more options. They need
         matplotlib.
 
         Args:
             x: Numbers `[rows]` or `[rows, 1]`: the input, if there is one.
+                Images for a map.
             y: Labels or targets, as in `log_likelihood`.
             out: Prediction of inputs from outside the distribution, to
                 compare with these.
             ax: Matplotlib axes; `None` for those of a new figure.
+            output: The output to draw, if there are several: its number along
+                the flattened axes, or a tuple with an int for each axis.
 
         Returns:
             The axes.
@@ -113,9 +128,39 @@ class Uses:
         """
         from keras_bayesdrop.plots._choice import fitting_picture
 
-        return fitting_picture(self._whole, x, y, out, ax)
+        return fitting_picture(self._result, x, y, out, ax, output)
 
-    @property
-    def _whole(self) -> "Predictive":
-        """This prediction, as an argument."""
-        return cast("Predictive", self)
+    def to_frame(self, level: float = 0.9) -> Any:
+        """Returns a pandas data frame with a line per row.
+
+        Its columns are those of the table of `keras-bayesdrop predict`:
+
+            class                        classification: the likeliest class
+            mean, std                    of the samples
+            aleatoric_std, total_std     sqrt(aleatoric), where the noise is
+                                         learned, and sqrt(total), where it is
+                                         learned or known
+            lower, upper                 ends of `interval(level)`
+            q0.1, ...                    stored quantiles
+            entropy, mutual_information  of labels; the second needs samples
+                                         or their mean entropy
+
+        Outputs are numbered: `mean_0`, `mean_1`, and `mean_2_3` for an index
+        of two axes. `p[:, 0].to_frame()` has one output alone.
+
+        Args:
+            level: Float in `(0, 1)`. Probability of the interval.
+
+        Returns:
+            A `pandas.DataFrame`. Its index is named `row`.
+
+        Example:
+        ```python
+        p.to_frame().sort_values("std_0").to_csv("prediction.csv")
+        ```
+        """
+        return table.to_frame(self._result, level)
+
+    def _repr_html_(self) -> str:
+        """Returns the table that a notebook shows."""
+        return page_of(self._result)
