@@ -25,9 +25,12 @@ class Head(Choice):
 
     Attributes:
         task: The name that stands for a head without options.
+        observation: The kind of an observation of the output: `"number"`,
+            `"class"` (the number of a class) or `"label"` (0 or 1).
     """
 
     task: ClassVar[str]
+    observation: ClassVar[str]
 
     def resolved(self) -> "Head":
         """Returns the head of the same output with its logits resolved."""
@@ -55,6 +58,7 @@ class Regression(Head):
     """
 
     task: ClassVar[str] = "regression"
+    observation: ClassVar[str] = "number"
 
     noise_precision: float | None = None
 
@@ -107,6 +111,7 @@ class Classification(LabelHead):
     """
 
     task: ClassVar[str] = "classification"
+    observation: ClassVar[str] = "class"
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,7 @@ class Binary(LabelHead):
     """
 
     task: ClassVar[str] = "binary"
+    observation: ClassVar[str] = "label"
 
 
 # Every kind of head, by the string that stands for it.
