@@ -12,17 +12,43 @@ from keras_bayesdrop.predictive import Predictive
 
 def check_predictive(prediction: Any, tasks: tuple[str, ...]) -> Predictive:
     """Returns a prediction that has one of the tasks, and rows."""
+    p = _check_type(prediction)
+    if p.task not in tasks:
+        raise BayesdropError(
+            "This calibration is not defined for the task of the prediction. "
+            f"Expected {' or '.join(map(repr, tasks))}. Received: "
+            f"task={p.task!r}"
+        )
+    return _check_rows(p)
+
+
+def check_observation(prediction: Any, kinds: tuple[str, ...]) -> Predictive:
+    """Returns a prediction of observations of one of these kinds, with rows.
+
+    Args:
+        prediction: The argument.
+        kinds: Values of `Head.observation`.
+    """
+    p = _check_type(prediction)
+    if p.head.observation not in kinds:
+        raise BayesdropError(
+            "This calibration is not defined for the head of the prediction. "
+            f"Expected the prediction of a {' or '.join(kinds)}. Received: "
+            f"task={p.task!r}"
+        )
+    return _check_rows(p)
+
+
+def _check_type(prediction: Any) -> Predictive:
     if not isinstance(prediction, Predictive):
         raise BayesdropError(
             "Invalid value for argument `prediction`. Expected a "
             f"`Predictive`. Received: {type(prediction).__name__}"
         )
-    if prediction.task not in tasks:
-        raise BayesdropError(
-            "This calibration is not defined for the task of the prediction. "
-            f"Expected {' or '.join(map(repr, tasks))}. Received: "
-            f"task={prediction.task!r}"
-        )
+    return prediction
+
+
+def _check_rows(prediction: Predictive) -> Predictive:
     if prediction.mean.size == 0:
         raise BayesdropError(
             "Cannot calibrate without examples. Expected at least one example. "

@@ -1,36 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Split conformal prediction: intervals and sets with guaranteed coverage."""
 
-import math
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_bool
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop._core.validate import check_int
-from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop.calibrate._checks import check_predictive
+from keras_bayesdrop.calibrate._checks import check_observation
+from keras_bayesdrop.calibrate._conformal_cells import check_level
+from keras_bayesdrop.calibrate._conformal_groups import check_groups
 from keras_bayesdrop.calibrate._conformal_intervals import INTERVAL_METHODS
 from keras_bayesdrop.calibrate._conformal_intervals import ConformalIntervals
-from keras_bayesdrop.calibrate._conformal_intervals import interval_scores
-from keras_bayesdrop.calibrate._conformal_sets import CALIBRATION
-from keras_bayesdrop.calibrate._conformal_sets import SET_METHODS
+from keras_bayesdrop.calibrate._conformal_intervals import calibrate_intervals
+from keras_bayesdrop.calibrate._conformal_scores import SET_METHODS
+from keras_bayesdrop.calibrate._conformal_scores import ClassScore
+from keras_bayesdrop.calibrate._conformal_scores import usual_penalty
 from keras_bayesdrop.calibrate._conformal_sets import ConformalSets
-from keras_bayesdrop.calibrate._conformal_sets import class_probabilities
-from keras_bayesdrop.calibrate._conformal_sets import class_scores
-from keras_bayesdrop.calibrate._conformal_sets import random_shares
+from keras_bayesdrop.calibrate._conformal_sets import calibrate_sets
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.metrics._inputs import truth_first
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.predictive.heads import HEADS
-from keras_bayesdrop.predictive.labels import binary_labels
-from keras_bayesdrop.predictive.labels import class_labels
-from keras_bayesdrop.predictive.labels import regression_targets
-
-# Absorbs the rounding of (n + 1) * level: 0.7 * 10 must count as 7.
-_ROUNDING = 1e-9
 
 
 @truth_first
@@ -41,6 +32,11 @@ def conformal(
     method: str | None = None,
     randomize: bool = False,
     seed: int = 0,
+    allow_empty: bool = False,
+    per_class: bool = False,
+    groups: npt.ArrayLike | None = None,
+    penalty: float | None = None,
+    k_reg: int | None = None,
 ) -> ConformalIntervals | ConformalSets:
     """Calibrates prediction intervals or sets (split conformal prediction).
 
@@ -61,7 +57,7 @@ def conformal(
     `sqrt(level * (1 - level) / n)`. The coverage is an average over rows, and
     says nothing about a single row.
 
-    Scores for a regression:
+    Scores for numbers (a regression, also one with learned noise):
 
         "normalized"   |y - mean| / sqrt(total)
         "absolute"     |y - mean|
@@ -73,19 +69,49 @@ def conformal(
     model's intervals by the same amount. Outputs are calibrated one by one:
     the level holds for each output, not for all outputs together.
 
-    Scores for classes, with `p` the mean probabilities:
+    Scores for classes, with `p` the mean probabilities; binary labels are two
+    classes:
 
-        "aps"   sum{ p[c] : p[c] >= p[y] }
-        "lac"   1 - p[y]
+        "aps"    above(y) = sum{ p[c] : p[c] > p[y] }
+        "raps"   above(y) + penalty * max(rank(y) - k_reg, 0),
+                 rank(y) = 1 + number of c with p[c] > p[y]
+        "lac"    1 - p[y], but 0 for the most likely class
 
-    `"aps"` (adaptive prediction sets) gives larger sets to harder rows.
-    `"lac"` gives the smallest sets on average, but the sets of hard rows may
-    be empty. Classes of equal probability rank by their number. With `"aps"`
-    the least likely class always scores 1, so scores tie and the upper bound
-    need not hold: with two classes, where more than `1 - level` of the rows
-    are wrong, every set contains both. With `randomize` a class counts a
-    random share of its own probability, scores do not tie, and both bounds
-    hold.
+    `"aps"` (adaptive prediction sets) adds classes, most likely first, until
+    the mass of the set exceeds the threshold: harder rows get larger sets.
+    `"raps"` (regularised) makes classes of high rank pay: sets shrink where
+    the model spreads its doubt over many unlikely classes. `"lac"` (least
+    ambiguous) gives the smallest sets on average, but covers hard rows less
+    often than easy ones. With two classes all three are the same. Classes of
+    equal probability have the same score: a set contains all of them or none,
+    whatever their order.
+
+    The most likely class scores 0, so **no set is empty**. If the model is
+    right more often than `level`, the threshold is 0, each set is the most
+    likely class, and the coverage is the accuracy, above the upper bound.
+    Otherwise the bounds hold. Two options lead to exact coverage in both
+    cases, at the price of empty sets for some rows of a model that is right
+    too often:
+
+        randomize=True, allow_empty=True    "aps", "raps": a class counts a
+                                            random share of its own p[y] too
+        allow_empty=True                    "lac": 1 - p[y] for every class
+
+    Exact means within the bounds above, over the draws too: the shares of one
+    `seed` move the coverage of one calibration as the choice of its rows does.
+    Labels with a probability of exactly 0 still tie. `randomize` alone keeps
+    the 0 of the most likely class; it breaks the ties between scores of
+    predictions that repeat. `allow_empty` alone has no meaning for `"aps"` and
+    `"raps"`, and is refused.
+
+    The level holds on average over all rows. `per_class` and `groups` compute
+    a threshold for each class or group from its own rows (Mondrian conformal
+    prediction), so that the level holds for the rows of each class or group.
+    They go with every score, and with each other: a threshold then belongs to
+    a class in a group. A class or group with fewer than `level / (1 - level)`
+    rows gets an infinite threshold, which is the only one with the coverage:
+    its sets hold the class always, its intervals are infinite. A warning names
+    these.
 
     Args:
         y: Labels or targets, as in `Predictive.log_likelihood`.
@@ -95,14 +121,26 @@ def conformal(
             `level / (1 - level)` rows: 9 for 0.9, 99 for 0.99. With fewer rows
             only infinite intervals would have the coverage, which is an error.
             Defaults to `0.9`.
-        method: One of the scores above. Defaults to `"normalized"` for a
-            regression, to `"aps"` for a classification or with `randomize`,
-            and to `"lac"` for task `"binary"`.
-        randomize: Bool, for `"aps"`. Defaults to `False`.
+        method: One of the scores above. Defaults to `"normalized"` for
+            numbers, to `"aps"` for a classification or with `randomize`, and
+            to `"lac"` for task `"binary"`.
+        randomize: Bool, for `"aps"` and `"raps"`. Defaults to `False`.
         seed: Int, at least 0. Seed of the random shares.
+        allow_empty: Bool. `True` keeps empty sets, for `"lac"` or with
+            `randomize`. Defaults to `False`.
+        per_class: Bool, for classes. `True` calibrates each class on the rows
+            that have it as label. Defaults to `False`.
+        groups: Group of each row, `[rows]`, integers or strings: a known
+            property of the rows, such as a region or a device. The intervals
+            or sets of new rows then ask for their groups. `None` for one
+            threshold for all rows.
+        penalty: Float, at least 0, for `"raps"`: `lambda` of the paper.
+            `None` stands for 0.05. Choose it, if at all, on other rows.
+        k_reg: Int, at least 0, for `"raps"`: number of classes without
+            penalty, below the number of classes. `None` stands for 2.
 
     Returns:
-        `ConformalIntervals` for a regression, else `ConformalSets`.
+        `ConformalIntervals` for numbers, else `ConformalSets`.
 
     Example:
     ```python
@@ -115,78 +153,51 @@ def conformal(
         - [Romano et al., 2019](https://arxiv.org/abs/1905.03222): quantile.
         - [Sadinle et al., 2019](https://arxiv.org/abs/1609.00451): lac.
         - [Romano et al., 2020](https://arxiv.org/abs/2006.02544): aps.
+        - [Angelopoulos et al., 2021](https://arxiv.org/abs/2009.14193): raps.
+        - [Vovk, 2012](https://arxiv.org/abs/1209.2673): per class and group.
     """
-    p = check_predictive(prediction, tuple(HEADS))
-    regression = p.task == "regression"
-    methods = INTERVAL_METHODS if regression else SET_METHODS
-    default = methods[0]
-    if p.task == "binary" and not randomize:
-        default = "lac"
-    chosen = check_choice(
-        default if method is None else method, "method", methods
-    )
+    p = check_observation(prediction, ("number", "class", "label"))
+    level = check_level(level)
     seed = check_int(seed, "seed", at_least=0)
-    if randomize and chosen != "aps":
-        raise BayesdropError(
-            "Invalid value for argument `randomize`. Expected False unless "
-            f"method='aps'. Received: randomize=True, method={chosen!r}"
+    check_bool(randomize, "randomize")
+    check_bool(allow_empty, "allow_empty")
+    check_bool(per_class, "per_class")
+    names = None if groups is None else check_groups(groups, len(p))
+    if p.head.observation == "number":
+        chosen = INTERVAL_METHODS[0] if method is None else method
+        check_choice(chosen, "method", INTERVAL_METHODS)
+        _refuse_for_numbers(
+            randomize=randomize,
+            allow_empty=allow_empty,
+            per_class=per_class,
+            penalty=penalty,
+            k_reg=k_reg,
         )
-    rank = _check_rank(len(p), level)
-    if regression:
-        target = regression_targets(p.mean, y)
-        scores = interval_scores(p, target, level, chosen)
-        return ConformalIntervals(
-            level=float(level),
-            method=chosen,
-            threshold=_score_of_rank(scores, rank),
-            num_rows=len(p),
-        )
-    probabilities = class_probabilities(p)
-    labels = _labels(p, y)
-    shares = (
-        random_shares(probabilities, seed, CALIBRATION) if randomize else None
-    )
-    scores = class_scores(probabilities, chosen, shares)
-    scores = np.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
-    return ConformalSets(
-        level=float(level),
-        method=chosen,
-        threshold=_score_of_rank(scores, rank),
-        num_rows=len(p),
-        num_classes=probabilities.shape[-1],
-        randomize=bool(randomize),
-        seed=seed,
-    )
+        return calibrate_intervals(p, y, level, chosen, names)
+    if method is None:
+        label = p.head.observation == "label"
+        method = "lac" if label and not randomize else "aps"
+    check_choice(method, "method", SET_METHODS)
+    _check_k_reg(p, k_reg)
+    penalty, k_reg = usual_penalty(method, penalty, k_reg)
+    score = ClassScore(method, randomize, allow_empty, penalty, k_reg)
+    return calibrate_sets(p, y, level, score, seed, per_class, names)
 
 
-def _check_rank(rows: int, level: Any) -> int:
-    """Returns the rank `ceil((rows + 1) * level)`, if there are enough rows.
-
-    All ranks of a new row among the `rows + 1` are equally likely. So its
-    score is at most the score of this rank with a probability of at least
-    `level`.
-    """
-    number = isinstance(level, int | float | np.number)
-    if not number or not 0 < level < 1:
-        raise invalid("level", level, "a float in (0, 1)")
-    rank = math.ceil((rows + 1) * float(level) - _ROUNDING)
-    if rank > rows:
-        needed = math.ceil(float(level) / (1 - level) - _ROUNDING)
-        raise BayesdropError(
-            f"Too few rows for level={level}. Expected at least {needed} "
-            "rows to calibrate on; with fewer, only infinite intervals or "
-            f"sets of all classes have the coverage. Received: {rows} rows"
-        )
-    return rank
+def _refuse_for_numbers(**options: Any) -> None:
+    """Raises for options that only sets of classes have."""
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise BayesdropError(
+                f"Invalid value for argument `{name}`. Expected the default: "
+                "it is an option of sets of classes, not of intervals. "
+                f"Received: {name}={value!r}"
+            )
 
 
-def _score_of_rank(scores: Float64Array, rank: int) -> Float64Array:
-    """Returns the score of that rank, counted from below on the first axis."""
-    return np.asarray(np.partition(scores, rank - 1, axis=0)[rank - 1])
-
-
-def _labels(p: Predictive, y: npt.ArrayLike) -> npt.NDArray[np.intp]:
-    """Returns class numbers; 0 and 1 for binary."""
-    if p.task == "binary":
-        return binary_labels(p.mean, y).astype(np.intp)
-    return class_labels(p.mean, y)
+def _check_k_reg(p: Predictive, k_reg: int | None) -> None:
+    """Raises if no class could pay a penalty."""
+    if k_reg is None:
+        return
+    classes = 2 if p.head.observation == "label" else p.mean.shape[-1]
+    check_int(k_reg, "k_reg", at_least=0, at_most=classes - 1)

@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conformal intervals of a regression."""
+"""Conformal intervals of numbers."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop.calibrate._checks import check_observation
 from keras_bayesdrop.calibrate._checks import check_outputs
-from keras_bayesdrop.calibrate._checks import check_predictive
+from keras_bayesdrop.calibrate._conformal_cells import calibrate_threshold
+from keras_bayesdrop.calibrate._conformal_cells import read_threshold
+from keras_bayesdrop.calibrate._conformal_cells import row_thresholds
+from keras_bayesdrop.calibrate._conformal_groups import Groups
+from keras_bayesdrop.calibrate._conformal_groups import read_groups
 from keras_bayesdrop.calibrate._plain import Plain
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
 
 INTERVAL_METHODS = ("normalized", "absolute", "quantile")
 
@@ -28,45 +36,93 @@ class ConformalIntervals(Plain):
         method: `"normalized"`, `"absolute"` or `"quantile"`.
         threshold: Array of the shape of the outputs. Distance of the ends of
             an interval from the mean, in the unit of the scores; for
-            `"quantile"` the shift of both ends.
+            `"quantile"` the shift of both ends. With `groups` a first axis
+            runs over groups. Infinite where there were too few rows.
         num_rows: Number of calibration rows.
+        groups: Tuple of the groups that have a threshold each, or `None`.
     """
 
     level: float
     method: str
     threshold: Float64Array
     num_rows: int
+    groups: Groups | None = None
 
     def __post_init__(self) -> None:
-        """Checks the method and converts the threshold to an array."""
+        """Checks the fields and converts the threshold to an array."""
         check_choice(self.method, "method", INTERVAL_METHODS)
-        array = np.asarray(self.threshold, dtype=np.float64)
-        object.__setattr__(self, "threshold", array)
+        groups = read_groups(self.groups)
+        threshold = read_threshold(self.threshold, groups, classes=None)
+        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "threshold", threshold)
 
     def intervals(
-        self, prediction: Predictive
+        self, prediction: Predictive, groups: npt.ArrayLike | None = None
     ) -> tuple[Float64Array, Float64Array]:
         """Returns an interval for each row and output.
 
         Args:
-            prediction: `Predictive` of a regression, computed in the same way
-                as the one used for calibration.
+            prediction: `Predictive` of numbers, computed in the same way as
+                the one used for calibration.
+            groups: Group of each row, `[rows]`, if the calibration has groups.
+                A group that the calibration has not seen is an error.
 
         Returns:
             Arrays `(lower, upper)`, each `[rows, outputs]`.
         """
-        check_predictive(prediction, ("regression",))
-        check_outputs(prediction, self.threshold, axes=0)
+        check_observation(prediction, ("number",))
+        outputs = self.threshold if self.groups is None else self.threshold[0]
+        check_outputs(prediction, outputs, axes=0)
+        threshold = row_thresholds(
+            self.threshold, self.groups, groups, len(prediction)
+        )
         if self.method == "quantile":
             lower, upper = prediction.interval(self.level)
-            low = lower - self.threshold
-            high = upper + self.threshold
+            low = lower - threshold
+            high = upper + threshold
             # A negative threshold shrinks an interval, at most to a point.
-            middle = (low + high) / 2
-            return np.minimum(low, middle), np.maximum(high, middle)
+            crossed = low > high
+            middle = (low[crossed] + high[crossed]) / 2
+            low[crossed] = middle
+            high[crossed] = middle
+            return low, high
         mean = prediction.mean.astype(np.float64)
-        reach = self.threshold * interval_scale(prediction, self.method)
+        reach = threshold * interval_scale(prediction, self.method)
         return mean - reach, mean + reach
+
+
+def calibrate_intervals(
+    p: Predictive,
+    y: npt.ArrayLike,
+    level: float,
+    method: str,
+    groups: npt.NDArray[Any] | None,
+) -> ConformalIntervals:
+    """Returns intervals whose thresholds are calibrated on targets.
+
+    Args:
+        p: Prediction of numbers.
+        y: Targets.
+        level: Level in (0, 1).
+        method: One of `INTERVAL_METHODS`.
+        groups: Group of each row, or `None`.
+    """
+    target = regression_targets(p.mean, y)
+    threshold, names = calibrate_threshold(
+        interval_scores(p, target, level, method),
+        level,
+        groups,
+        labels=None,
+        num_classes=1,
+        consequence="intervals of these groups are infinite.",
+    )
+    return ConformalIntervals(
+        level=level,
+        method=method,
+        threshold=threshold,
+        num_rows=len(p),
+        groups=names,
+    )
 
 
 def interval_scale(prediction: Predictive, method: str) -> Float64Array:

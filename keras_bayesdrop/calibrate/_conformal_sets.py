@@ -2,21 +2,30 @@
 """Conformal sets of classes."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop._core.arrays import Float64Array
-from keras_bayesdrop._core.validate import check_choice
-from keras_bayesdrop.calibrate._checks import check_predictive
+from keras_bayesdrop._core.validate import check_bool
+from keras_bayesdrop._core.validate import check_int
+from keras_bayesdrop.calibrate._checks import check_observation
+from keras_bayesdrop.calibrate._conformal_cells import calibrate_threshold
+from keras_bayesdrop.calibrate._conformal_cells import read_threshold
+from keras_bayesdrop.calibrate._conformal_cells import row_thresholds
+from keras_bayesdrop.calibrate._conformal_groups import Groups
+from keras_bayesdrop.calibrate._conformal_groups import read_groups
+from keras_bayesdrop.calibrate._conformal_scores import CALIBRATION
+from keras_bayesdrop.calibrate._conformal_scores import PREDICTION
+from keras_bayesdrop.calibrate._conformal_scores import ClassScore
+from keras_bayesdrop.calibrate._conformal_scores import random_shares
 from keras_bayesdrop.calibrate._plain import Plain
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.predictive import Predictive
-
-SET_METHODS = ("aps", "lac")
-
-# Streams of one seed: draws for calibration and for prediction differ.
-CALIBRATION, PREDICTION = 0, 1
+from keras_bayesdrop.predictive.labels import binary_labels
+from keras_bayesdrop.predictive.labels import class_labels
+from keras_bayesdrop.predictive.quantities import unit_interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +38,20 @@ class ConformalSets(Plain):
     Attributes:
         level: Float in `(0, 1)`. Probability that the true class of a new row
             is in its set.
-        method: `"aps"` or `"lac"`.
+        method: `"aps"`, `"raps"` or `"lac"`.
         threshold: Array of the shape of the labels of a row. The set contains
-            the classes whose score is at most the threshold.
+            the classes whose score is at most the threshold. With `groups` a
+            first axis runs over groups, with `per_class` a last one over
+            classes. Infinite where there were too few rows.
         num_rows: Number of calibration rows.
         num_classes: Number of classes; 2 for binary.
         randomize: `True` if the class at the border of a set is drawn.
         seed: Seed of the draws.
+        allow_empty: `True` if sets may be empty.
+        per_class: `True` if each class has a threshold.
+        groups: Tuple of the groups that have a threshold each, or `None`.
+        penalty: Penalty of `"raps"`, else `None`.
+        k_reg: Number of classes without penalty of `"raps"`, else `None`.
     """
 
     level: float
@@ -45,88 +61,134 @@ class ConformalSets(Plain):
     num_classes: int
     randomize: bool
     seed: int
+    allow_empty: bool = False
+    per_class: bool = False
+    groups: Groups | None = None
+    penalty: float | None = None
+    k_reg: int | None = None
 
     def __post_init__(self) -> None:
-        """Checks the method and converts the threshold to an array."""
-        check_choice(self.method, "method", SET_METHODS)
-        array = np.asarray(self.threshold, dtype=np.float64)
-        object.__setattr__(self, "threshold", array)
+        """Checks the fields and converts the threshold to an array."""
+        self._score()
+        check_bool(self.per_class, "per_class")
+        groups = read_groups(self.groups)
+        classes = self.num_classes if self.per_class else None
+        threshold = read_threshold(self.threshold, groups, classes)
+        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "threshold", threshold)
 
     def sets(
         self,
         prediction: Predictive,
-        allow_empty: bool = True,
         seed: int | None = None,
+        groups: npt.ArrayLike | None = None,
     ) -> npt.NDArray[np.bool_]:
         """Returns the set of classes of each row.
 
         Args:
             prediction: `Predictive` of a classification or binary, computed in
                 the same way as the one used for calibration.
-            allow_empty: Bool. `True` keeps the empty sets that the method may
-                give. `False` adds the most likely class to every set, which
-                can only raise the coverage. Defaults to `True`.
             seed: Int. Seed of the draws, with `randomize`. Defaults to the
                 seed of the calibration: the same rows get the same sets.
+            groups: Group of each row, `[rows]`, if the calibration has groups.
+                A group that the calibration has not seen is an error.
 
         Returns:
             Bool array `[rows, classes]`; for binary `[rows, outputs, 2]`, or
             `[rows, 2]` if there is one output without an axis.
         """
-        check_predictive(prediction, ("classification", "binary"))
+        check_observation(prediction, ("class", "label"))
         p = class_probabilities(prediction)
-        expected = (*self.threshold.shape, self.num_classes)
+        first = 0 if self.groups is None else 1
+        last = self.threshold.ndim - int(self.per_class)
+        expected = (*self.threshold.shape[first:last], self.num_classes)
         if p.shape[1:] != expected:
             raise BayesdropError(
                 "The prediction does not fit the calibration. Expected "
                 f"labels and classes of shape {expected}. Received: "
                 f"{p.shape[1:]}"
             )
+        threshold = row_thresholds(self.threshold, self.groups, groups, len(p))
+        if not self.per_class:
+            threshold = threshold[..., None]
         shares = None
         if self.randomize:
             chosen = self.seed if seed is None else seed
+            chosen = check_int(chosen, "seed", at_least=0)
             shares = random_shares(p, chosen, PREDICTION)
-        result = (
-            class_scores(p, self.method, shares) <= self.threshold[..., None]
+        return np.asarray(self._score()(p, shares) <= threshold)
+
+    def _score(self) -> ClassScore:
+        return ClassScore(
+            method=self.method,
+            randomize=self.randomize,
+            allow_empty=self.allow_empty,
+            penalty=self.penalty,
+            k_reg=self.k_reg,
         )
-        if not allow_empty:
-            top = np.argmax(p, axis=-1)[..., None]
-            np.put_along_axis(result, top, True, axis=-1)
-        return np.asarray(result)
+
+
+def calibrate_sets(
+    p: Predictive,
+    y: npt.ArrayLike,
+    level: float,
+    score: ClassScore,
+    seed: int,
+    per_class: bool,
+    groups: npt.NDArray[Any] | None,
+) -> ConformalSets:
+    """Returns sets whose thresholds are calibrated on labels.
+
+    Args:
+        p: Prediction of classes or binary labels.
+        y: Labels.
+        level: Level in (0, 1).
+        score: Score of a class.
+        seed: Seed of the random shares.
+        per_class: Bool. `True` for a threshold for each class.
+        groups: Group of each row, or `None`.
+    """
+    probabilities = class_probabilities(p)
+    labels = (
+        class_labels(p.mean, y)
+        if p.head.observation == "class"
+        else binary_labels(p.mean, y).astype(np.intp)
+    )
+    shares = None
+    if score.randomize:
+        shares = random_shares(probabilities, seed, CALIBRATION)
+    scores = score(probabilities, shares)
+    scores = np.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
+    num_classes = probabilities.shape[-1]
+    threshold, names = calibrate_threshold(
+        scores,
+        level,
+        groups,
+        labels if per_class else None,
+        num_classes,
+        "every set contains these classes."
+        if per_class
+        else "sets of these groups contain all classes.",
+    )
+    return ConformalSets(
+        level=level,
+        method=score.method,
+        threshold=threshold,
+        num_rows=len(p),
+        num_classes=num_classes,
+        randomize=score.randomize,
+        seed=seed,
+        allow_empty=score.allow_empty,
+        per_class=per_class,
+        groups=names,
+        penalty=score.penalty,
+        k_reg=score.k_reg,
+    )
 
 
 def class_probabilities(prediction: Predictive) -> Float64Array:
     """Returns mean probabilities `[..., classes]`, two classes for binary."""
-    p = np.clip(prediction.mean.astype(np.float64), 0.0, 1.0)
-    return np.stack([1 - p, p], axis=-1) if prediction.task == "binary" else p
-
-
-def random_shares(p: Float64Array, seed: int, stream: int) -> Float64Array:
-    """Draws a number in [0, 1) for each label, `[rows, ..., 1]`."""
-    rng = np.random.default_rng([seed, stream])
-    return rng.uniform(size=(*p.shape[:-1], 1))
-
-
-def class_scores(
-    p: Float64Array, method: str, shares: Float64Array | None
-) -> Float64Array:
-    """Returns the score of each class, `[rows, ..., classes]`.
-
-    A large score means that the class fits the prediction badly.
-
-    Args:
-        p: Probabilities `[rows, ..., classes]`.
-        method: `"lac"` or `"aps"`.
-        shares: For `"aps"`, the part of its own probability that a class
-            leaves out; `None` for no part.
-    """
-    if method == "lac":
-        return 1.0 - p
-    order = np.argsort(-p, axis=-1, kind="stable")
-    ordered = np.take_along_axis(p, order, axis=-1)
-    up_to = np.cumsum(ordered, axis=-1)
-    if shares is not None:
-        up_to -= shares * ordered
-    scores = np.empty_like(p)
-    np.put_along_axis(scores, order, up_to, axis=-1)
-    return scores
+    p: Float64Array = unit_interval(prediction.mean)
+    if prediction.head.observation == "label":
+        return np.stack([1 - p, p], axis=-1)
+    return p

@@ -2,6 +2,7 @@
 """Conversion of fitted objects to dicts that JSON can hold."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 from typing import TypeVar
@@ -44,5 +45,12 @@ class Plain:
 
 
 def _plain(value: Any) -> Any:
-    """Returns an array as a list, and other values unchanged."""
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    """Returns arrays and tuples as lists, and infinity as text.
+
+    JSON has no infinity; NumPy and `float` read the text.
+    """
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return "inf" if value == math.inf else value
