@@ -11,8 +11,11 @@ import numpy.typing as npt
 
 from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.memory import available_memory
+from keras_bayesdrop._core.memory import describe_bytes
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
+from keras_bayesdrop.errors import TooLargeError
 from keras_bayesdrop.predictive import quantities
 from keras_bayesdrop.predictive.base import Quantities
 from keras_bayesdrop.predictive.base import need_samples
@@ -21,6 +24,7 @@ from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.quantiles import check_quantile_levels
 from keras_bayesdrop.predictive.quantiles import quantiles_of
 from keras_bayesdrop.predictive.quantities import Summary
+from keras_bayesdrop.predictive.samples import fit_type
 from keras_bayesdrop.predictive.samples import mean_entropy
 from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.predictive.stats import Stats
@@ -246,6 +250,37 @@ class Derived:
         """Variance of an observation: `epistemic + aleatoric`."""
         return self.epistemic + self.aleatoric
 
+    def covariance(self) -> Array:
+        """Covariances between the outputs of each row, over the samples.
+
+            covariance[i, j] = sum{ (y[t, i] - mean[i]) * (y[t, j] - mean[j])
+                                    : t } / (T - 1)
+
+        It needs kept samples. Its diagonal is `variance`, except for an
+        ensemble in which networks differ in their number of samples. Outputs
+        with several axes are counted along the flattened axes.
+
+        Returns:
+            Array `[rows, outputs, outputs]`.
+
+        Example:
+        ```python
+        p = keras_bayesdrop.predict_with_uncertainty(
+            model, x, return_samples=True
+        )
+        p.covariance().shape
+        ```
+        """
+        samples = need_samples(self._result, "covariance")
+        rows = len(self.mean)
+        mean = self.mean.reshape(rows, -1).astype(np.float64)
+        _check_room(rows, mean.shape[1])
+        products = np.zeros((rows, mean.shape[1], mean.shape[1]))
+        for sample in samples:
+            distance = sample.reshape(rows, -1) - mean
+            products += distance[:, :, None] * distance[:, None, :]
+        return fit_type(products / (len(samples) - 1), self.mean.dtype)
+
     # Against data, and as other objects.
 
     def log_likelihood(self, y: npt.ArrayLike) -> Array:
@@ -345,3 +380,15 @@ class Derived:
             return self.mean_entropy.astype(np.float64)
         samples = need_samples(self._result, name)
         return mean_entropy(samples, self._quantities)
+
+
+def _check_room(rows: int, outputs: int) -> None:
+    """Raises if the covariances of all rows do not fit into memory."""
+    # The result, and the products of one sample.
+    needed, room = 2 * rows * outputs**2 * 8, available_memory()
+    if room is not None and needed > room:
+        raise TooLargeError(
+            "Covariances do not fit into memory. Expected fewer rows or "
+            f"outputs, for at most {describe_bytes(room)}. Received: {rows} "
+            f"rows of {outputs} outputs, which take {describe_bytes(needed)}"
+        )

@@ -12,6 +12,7 @@ import scipy.special
 import keras_bayesdrop as kbd
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
+from keras_bayesdrop.errors import TooLargeError
 from keras_bayesdrop.predictive import Binary
 from keras_bayesdrop.predictive import Classification
 from keras_bayesdrop.predictive import Predictive
@@ -276,3 +277,25 @@ def test_a_prediction_without_stats_is_saved(tmp_path):
     again = Predictive.load(tmp_path / "p.npz")
     assert again.stats == p.stats
     np.testing.assert_array_equal(again.samples, p.samples)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2)])
+def test_covariance_is_that_of_numpy(shape):
+    rng = np.random.default_rng(1)
+    samples = rng.normal(size=(9, 5, *shape)).astype("float32")
+    p = Predictive.from_samples(samples)
+    covariance = p.covariance()
+    flat = samples.reshape(9, 5, -1).astype("float64")
+    expected = np.stack([np.cov(flat[:, row].T) for row in range(5)])
+    # A float32 mean is off by half an ulp; its square is far below an ulp.
+    np.testing.assert_allclose(covariance, expected, rtol=1e-5, atol=1e-6)
+    diagonal = np.diagonal(covariance, axis1=1, axis2=2)
+    np.testing.assert_allclose(diagonal, p.variance.reshape(5, -1), rtol=1e-6)
+    with pytest.raises(MissingSamplesError, match="covariance"):
+        dataclasses.replace(p, samples=None).covariance()
+
+
+def test_covariance_that_does_not_fit_is_refused():
+    p = Predictive.from_samples(np.zeros((2, 3, 200_000), "float32"))
+    with pytest.raises(TooLargeError, match="3 rows of 200000 outputs"):
+        p.covariance()
