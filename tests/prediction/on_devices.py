@@ -97,6 +97,8 @@ def arrays(prediction):
             "mean_entropy",
             "vote_counts",
             "num_samples_used",
+            "noise_variance",
+            "noise_samples",
         ):
             value = getattr(each, name, None)
             if value is not None:
@@ -206,6 +208,7 @@ CASES = {
     "two rows, one block": case(dense, X[:2], num_samples=16),
     "stream": case(dense, stream),
     "masked": case(masked, WORDS, **own),
+    "learned noise": case(masks_only, X, head="heteroscedastic", **keep),
     "two outputs": case(two_outputs, X, batch_size=4),
     "rao_blackwell": case(dense, X, method="rao_blackwell"),
     "moments": case(dense, X, method="moments"),

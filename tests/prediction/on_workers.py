@@ -29,6 +29,17 @@ CASES = {
     },
     "adaptive": {"num_samples": 200, "tolerance": 0.05},
     "one block": {"num_samples": 10, "batch_size": 8},
+    "learned noise": {
+        "head": "heteroscedastic",
+        "batch_size": 4,
+        "return_samples": True,
+        "num_samples": 40,
+    },
+    "learned noise, adaptive": {
+        "head": "heteroscedastic",
+        "num_samples": 200,
+        "tolerance": 0.1,
+    },
 }
 FIELDS = (
     "mean",
@@ -38,18 +49,22 @@ FIELDS = (
     "samples",
     "quantile_values",
     "num_samples_used",
+    "noise_variance",
+    "noise_samples",
 )
 
 
-def build(scope=None):
-    """Makes the same model in every process."""
+def build(scope=None, name=""):
+    """Makes the same model in every process, for the case of a name."""
+    noisy = name.startswith("learned noise")
+    last = {"units": 4} if noisy else {"units": 3, "activation": "softmax"}
     with scope or contextlib.nullcontext():
         model = keras.Sequential(
             [
                 keras.Input((4,)),
                 keras.layers.Dense(8, activation="tanh"),
                 keras.layers.Dropout(0.5),
-                keras.layers.Dense(3, activation="softmax"),
+                keras.layers.Dense(**last),
             ]
         )
     rng = np.random.default_rng(1)
@@ -85,7 +100,7 @@ def main():
     model = build(strategy.scope())
     found = {}
     for name, arguments in CASES.items():
-        p = predict(model, **arguments)
+        p = predict(build(strategy.scope(), name), **arguments)
         found |= {f"{name}/{key}": x for key, x in arrays(p).items()}
         found[f"{name}/replicas"] = p.stats.num_replicas
     p = predict(model, seed=None)

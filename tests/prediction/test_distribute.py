@@ -42,6 +42,7 @@ SLOW = {
     "stream": ROWS,
     "masked": ROWS,
     "two outputs": ROWS,
+    "learned noise": ROWS,
     "rao_blackwell": ROWS,
     "far rows": ROWS,
 }

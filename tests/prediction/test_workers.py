@@ -75,7 +75,7 @@ def found(tmp_path_factory):
 @pytest.mark.parametrize("name", on_workers.CASES)
 def test_every_worker_has_what_one_process_gives(found, name):
     arguments = on_workers.CASES[name]
-    expected = on_workers.predict(on_workers.build(), **arguments)
+    expected = on_workers.predict(on_workers.build(name=name), **arguments)
     assert expected.stats.num_replicas == 1
     for worker in found:
         assert worker[f"{name}/replicas"] == WORKERS
