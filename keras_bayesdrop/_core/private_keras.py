@@ -184,6 +184,11 @@ def compiled_by(model: Any) -> Any:
     return vars(model).get("_loss_tracker")
 
 
+def function_of_loss(loss: Any) -> tuple[Any, dict[str, Any]]:
+    """Returns the function that a loss of Keras calls, and its arguments."""
+    return getattr(loss, "fn", None), getattr(loss, "_fn_kwargs", {})
+
+
 # Losses to be put back, per layer, as they were before the first of the calls
 # under way; and the number of these calls.
 _losses_before: dict[int, tuple[list[Any], set[int]]] = {}

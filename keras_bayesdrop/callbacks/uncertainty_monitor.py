@@ -17,6 +17,7 @@ from keras_bayesdrop.calibrate._noise_precision import fit_noise_precision
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.graph.survey import survey
+from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.api import OLD_KEYWORDS
 from keras_bayesdrop.prediction.api import predict_with_uncertainty
@@ -25,7 +26,9 @@ from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.prediction.model_checks import unwrap
+from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.labels import regression_targets
 from keras_bayesdrop.predictive.sample_noise import knows_noise
 from keras_bayesdrop.predictive.sample_noise import learns_noise
 
@@ -112,14 +115,22 @@ class UncertaintyMonitor(keras.callbacks.Callback):
         self._last: dict[str, float] = {}
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Forgets what an earlier training left; looks for hidden noise."""
+        """Forgets what an earlier training left; looks for problems.
+
+        Hidden noise, and outputs that cannot be read, are errors here, before
+        an epoch is spent.
+        """
         self._last = {}
-        if self.allow_hidden_noise or not private_keras.all_built(self.model):
+        if not private_keras.all_built(self.model):
             return
         model, layers = unwrap(self.model, self.layers)
         surveyed = survey(model)
-        if surveyed.is_complete:
+        if not surveyed.is_complete:
+            return
+        if not self.allow_hidden_noise:
             check_noise(model, surveyed, layers)
+        plan = build_plan(model, layers, surveyed=surveyed)
+        readings_of(model, plan, self.head)
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
@@ -179,6 +190,7 @@ class UncertaintyMonitor(keras.callbacks.Callback):
             result["aleatoric"] = float(np.mean(prediction.aleatoric))
         if prediction.head.observation == "number":
             if not knows_noise(prediction):
+                truth = regression_targets(prediction.mean, truth)
                 tau = fit_noise_precision(prediction.samples, truth)
                 result["noise_precision"] = tau
                 prediction = prediction.with_noise(noise_precision=tau)

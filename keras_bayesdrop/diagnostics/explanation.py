@@ -2,6 +2,7 @@
 """The report of `explain`: the plan of a prediction, step by step."""
 
 import dataclasses
+import operator
 
 import keras
 
@@ -20,6 +21,9 @@ from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
 from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.prediction.detection import AUTO
+from keras_bayesdrop.prediction.detection import resolve_heads
+from keras_bayesdrop.prediction.sampling.output_files import by_name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +47,21 @@ class StepReport:
     reason: str
 
 
+@dataclasses.dataclass(frozen=True)
+class HeadReport:
+    """The head of an output in the report.
+
+    Attributes:
+        output: Name of the output.
+        head: The head; empty if only the caller can name it.
+        reason: Why it is read so.
+    """
+
+    output: str
+    head: str
+    reason: str
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Explanation(Report):
     """The plan of a prediction. Prints itself.
@@ -50,15 +69,21 @@ class Explanation(Report):
     Attributes:
         model: Name of the model.
         steps: The steps in the order in which they run.
+        heads: How each output is read with `head="auto"`.
     """
 
     model: str
     steps: tuple[StepReport, ...]
+    heads: tuple[HeadReport, ...] = ()
 
     def _blocks(self) -> list[str | Table]:
         header = ("step", "layer", "runs", "noise", "engine", "why")
         rows = [dataclasses.astuple(step) for step in self.steps]
-        return [f"Model `{self.model}`", Table(header, rows)]
+        heads = [
+            f"Output `{each.output}` {_verb(each.head)}: {each.reason}"
+            for each in self.heads
+        ]
+        return [f"Model `{self.model}`", Table(header, rows), *heads]
 
 
 @refuse_old_keywords({"verbose": "`print(explain(model))` to print the report"})
@@ -70,7 +95,8 @@ def explain(
     """Explains how `predict_with_uncertainty` would run a model.
 
     For each step the report says whether it runs once per row or once per
-    sample, in which engine, and why.
+    sample, in which engine, and why. For each output it says which head
+    `head="auto"` stands for, and why.
 
     Args:
         model: A built Keras model.
@@ -85,6 +111,7 @@ def explain(
     plan = keras_bayesdrop.explain(model)
     print(plan)
     assert plan.steps[-1].runs == "per sample"
+    plan.heads[0].reason  # "linear of `dense_1`, compiled with mse"
     ```
     """
     private_keras.require_tensorflow()
@@ -106,6 +133,30 @@ def explain(
             )
             for number, each in enumerate(assign_steps(plan, chosen, reason))
         ),
+        _heads(model, plan),
+    )
+
+
+def _verb(head: str) -> str:
+    return f"is read as {head}" if head else "cannot be read"
+
+
+def _heads(model: keras.Model, plan: Plan) -> tuple[HeadReport, ...]:
+    """Reports how each output is read."""
+    count, pack = len(plan.outputs), plan.pack
+    if not count:
+        # A model with its own `call`: its outputs show when it is called.
+        if isinstance(getattr(model, "loss", None), (dict, list, tuple)):
+            return ()
+        count, pack = 1, operator.itemgetter(0)
+    decisions = resolve_heads(model, count, AUTO, pack)
+    return tuple(
+        HeadReport(
+            name,
+            "" if decision.head is None else repr(decision.head),
+            decision.problem or decision.reason,
+        )
+        for name, decision in by_name(model, pack(decisions)).items()
     )
 
 

@@ -1,37 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detects the heads of a model.
 
-The last activation decides where the model shows it, else the compiled loss;
-else an output is a number.
+`decision.py` has the rule. It asks the last activation (`last_activation.py`)
+and the compiled loss (`compiled_losses.py`). The values of the first batch are
+the last witness (`witness.py`).
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import keras
 
-from keras_bayesdrop._core import private_keras
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.prediction.compiled_losses import meaning_of
+from keras_bayesdrop.prediction.decision import AUTO as AUTO
+from keras_bayesdrop.prediction.decision import Decision
+from keras_bayesdrop.prediction.decision import asks_the_model
+from keras_bayesdrop.prediction.decision import decide
+from keras_bayesdrop.prediction.last_activation import UNKNOWN
+from keras_bayesdrop.prediction.last_activation import LastActivation
+from keras_bayesdrop.prediction.last_activation import last_activations
 from keras_bayesdrop.predictive import heads
 from keras_bayesdrop.predictive.heads import Head
 
-AUTO = "auto"
 _EXPECTED = (
     "'auto', 'regression', 'heteroscedastic', 'classification', 'binary', or "
     "an object such as "
     "Regression(noise_precision=4.0)"
 )
-
-_TASK_OF_ACTIVATION = {"softmax": "classification", "sigmoid": "binary"}
-_TASK_OF_LOSS = {
-    "categorical_crossentropy": "classification",
-    "sparse_categorical_crossentropy": "classification",
-    "categorical_focal_crossentropy": "classification",
-    "binary_crossentropy": "binary",
-    "binary_focal_crossentropy": "binary",
-}
 
 
 def check_heads(head: Any) -> None:
@@ -45,8 +42,8 @@ def check_heads(head: Any) -> None:
 
 def resolve_heads(
     model: Any, count: int, head: Any, pack: Callable[[list[Any]], Any]
-) -> list[Head]:
-    """Decides how each output of a model is read.
+) -> list[Decision]:
+    """Decides how each output of a model is read, and says why.
 
     Args:
         model: The Keras model.
@@ -56,47 +53,26 @@ def resolve_heads(
         pack: Packs one entry per output into the structure of the outputs.
 
     Returns:
-        One head per output, with `from_logits` known.
+        One decision per output, with `from_logits` of its head known. An
+        output that cannot be read has one without a head, whose `require`
+        raises.
     """
-    losses = _losses(model, count, pack)
-    activations = _activations(model)
+    choices = _per_output(head, count, pack)
+    activations: list[LastActivation] = []
+    if any(map(asks_the_model, choices)):
+        activations = last_activations(model, count)
     if len(activations) != count:
-        activations = [None] * count
+        activations = [LastActivation(UNKNOWN, "the model")] * count
     return [
-        _resolve(choice, loss, activation)
+        decide(_known_or_auto(choice), meaning_of(loss), activation)
         for choice, loss, activation in zip(
-            _per_output(head, count, pack), losses, activations, strict=True
+            choices, _losses(model, count, pack), activations, strict=True
         )
     ]
 
 
-def _resolve(choice: Any, loss: Any, activation: str | None) -> Head:
-    """Returns the head of an output.
-
-    Args:
-        choice: What the caller asked for.
-        loss: The compiled loss of the output, or `None`.
-        activation: Name of its last activation, `None` if that is not known.
-    """
-    shown = _TASK_OF_ACTIVATION.get(activation or "")
-    logits = shown is None and bool(getattr(loss, "from_logits", False))
-    if choice == AUTO:
-        task = shown or _TASK_OF_LOSS.get(_loss_name(loss))
-        # A loss on probabilities cannot make a linear output one.
-        if shown is None and activation is not None and not logits:
-            task = None
-        if task is None and logits:
-            raise BayesdropError(
-                "The compiled loss takes logits, and does not say of which "
-                "kind. Expected head=Classification(from_logits=True) or "
-                f"head=Binary(from_logits=True). Received: head={choice!r}, "
-                f"loss={_loss_name(loss)!r}"
-            )
-        choice = heads.get(task or "regression")
-    head: Head = heads.get(_known(choice))
-    if getattr(head, "from_logits", False) is None:
-        return dataclasses.replace(head, from_logits=logits)  # type: ignore[call-arg]
-    return head
+def _known_or_auto(choice: Any) -> Any:
+    return choice if choice == AUTO else _known(choice)
 
 
 def _known(choice: Any) -> Any:
@@ -109,8 +85,8 @@ def _known(choice: Any) -> Any:
 
 
 def _leaves(head: Any) -> list[Any]:
-    """Returns the heads of a structure; a serialised head is one."""
-    if isinstance(head, dict) and set(head) != {"class_name", "config"}:
+    """Returns the leaves of a structure; a serialised object is one."""
+    if isinstance(head, dict) and not {"class_name", "config"} <= set(head):
         return [leaf for value in head.values() for leaf in _leaves(value)]
     if isinstance(head, (list, tuple)):
         return [leaf for value in head for leaf in _leaves(value)]
@@ -154,61 +130,38 @@ def _pair(structure: Any, value: Any, pairs: dict[int, Any]) -> bool:
 def _losses(
     model: Any, count: int, pack: Callable[[list[Any]], Any]
 ) -> list[Any]:
-    """Returns the compiled loss of each output, where it can be told."""
+    """Returns the compiled loss of each output, as Keras pairs them."""
     loss = getattr(model, "loss", None)
-    pairs: dict[int, Any] = {}
-    if _pair(pack(list(range(count))), loss, pairs):
-        return [pairs[index] for index in range(count)]
+    if _leaves(loss) == [loss]:
+        return [loss] * count  # Keras applies a lone loss to every output.
+    numbers = pack(list(range(count)))
+    if isinstance(loss, (list, tuple)):
+        if len(loss) == count and all(_leaves(each) == [each] for each in loss):
+            pairs = zip(keras.tree.flatten(numbers), loss, strict=True)
+            return [each for _, each in sorted(pairs, key=lambda pair: pair[0])]
+        if count == 1:
+            return [_only(loss)]
+    paired: dict[int, Any] = {}
+    if _pair(numbers, loss, paired):
+        return [paired[index] for index in range(count)]
     names = getattr(model, "output_names", None) or []
     if isinstance(loss, dict) and len(names) == count:
         return [loss.get(name) for name in names]
     return [None] * count
 
 
-def _loss_name(loss: Any) -> str:
-    """Returns a loss by its snake-case name: `sparse_...` of `Sparse...`."""
-    name = loss if isinstance(loss, str) else getattr(loss, "name", None)
-    if isinstance(name, str) and name in _TASK_OF_LOSS:
-        return name
-    name = getattr(loss, "__name__", None) or type(loss).__name__
-    text = "".join(f"_{c.lower()}" if c.isupper() else c for c in str(name))
-    return text.lstrip("_")
-
-
-def _activations(model: Any) -> list[str | None]:
-    """Returns the name of the last activation of each output, if shown."""
-    graph = private_keras.graph_of(model)
-    if graph is None:
-        return []
-    return [_last_activation(tensor) for tensor in graph.outputs]
-
-
-def _last_activation(tensor: Any) -> str | None:
-    operation = tensor._keras_history.operation
-    inner = private_keras.graph_of(operation)
-    if inner is not None:
-        index = tensor._keras_history.tensor_index
-        return _last_activation(inner.outputs[index])
-    if type(operation).__name__ == "Softmax":
-        # The layer or the operation: classes must be on the last axis.
-        last = operation.axis in (-1, len(tensor.shape) - 1)
-        return "softmax" if last else "other"
-    activation = getattr(operation, "activation", None)
-    if activation is not None:
-        return getattr(activation, "__name__", None)
-    if _passes_on(operation):
-        return _last_activation(operation.input)
-    return type(operation).__name__.lower()
-
-
-def _passes_on(operation: Any) -> bool:
-    """Returns whether an operation keeps what its input means."""
-    plain = isinstance(
-        operation,
-        (
-            keras.layers.Reshape,
-            keras.layers.Flatten,
-            keras.layers.Identity,
-        ),
+def _only(losses: Any) -> Any:
+    """Returns the first of several losses of one output, if they agree."""
+    meanings = [meaning_of(loss) for loss in losses]
+    known = {
+        (each.meaning, each.from_logits, each.head)
+        for each in meanings
+        if each is not None and each.meaning is not None
+    }
+    if len(known) != 1:
+        return None
+    return next(
+        loss
+        for loss, each in zip(losses, meanings, strict=True)
+        if each is not None and each.meaning is not None
     )
-    return plain and len(operation._inbound_nodes) == 1

@@ -67,7 +67,9 @@ def drive(
                 run.open(files)
             if num_rows is None:
                 _check_batch(model, batch)
-            _add(run, batch, progress)
+            means = _add(run, batch, progress)
+            if not done:
+                run.check_values(means)
             done += batch.num_rows
             largest = max(largest, batch.num_rows)
             if watch is not None:
@@ -98,7 +100,8 @@ def _check_batch(model: Any, batch: Batch) -> None:
         input_data.check_finite(leaf, "the inputs `x`", batch.first_row)
 
 
-def _add(run: Run, batch: Batch, progress: Progress) -> None:
+def _add(run: Run, batch: Batch, progress: Progress) -> list[Any]:
     progress.begin_batch()
     means = run.add(batch, progress.step)
     progress.end_batch(lambda: run.readings.pack(means))
+    return means

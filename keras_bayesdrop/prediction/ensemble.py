@@ -189,6 +189,9 @@ class EnsembleRun(Run):
                 means[number].append(mixed.mean)
         return [np.concatenate(each) for each in means]
 
+    def check_values(self, means: Sequence[Any]) -> None:
+        """Does nothing: each network has checked its own values."""
+
     def _predict(
         self, batch: Batch, step: Callable[[], None]
     ) -> list[Predictive]:
@@ -196,7 +199,9 @@ class EnsembleRun(Run):
         results = []
         for number, member in enumerate(self._members):
             began = time.perf_counter()
-            member.add(batch, step)
+            means = member.add(batch, step)
+            if not batch.first_row:
+                member.check_values(means)
             totals = Totals(
                 batch.num_rows, batch.num_rows, time.perf_counter() - began
             )

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop.errors import BayesdropError
@@ -21,6 +22,8 @@ from keras_bayesdrop.prediction.detection import resolve_heads
 from keras_bayesdrop.prediction.head_structure import Pair
 from keras_bayesdrop.prediction.head_structure import fill
 from keras_bayesdrop.prediction.head_structure import spread_heads
+from keras_bayesdrop.prediction.witness import Witness
+from keras_bayesdrop.prediction.witness import witnesses_of
 from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.heads import Heteroscedastic
 from keras_bayesdrop.predictive.heads import Regression
@@ -39,10 +42,12 @@ class Reading:
     Attributes:
         head: The head, with all that it leaves open resolved.
         sources: Numbers of the outputs: one, or mean and log variance.
+        witness: Holds values against the head, if the model decided it.
     """
 
     head: Head
     sources: tuple[int, ...]
+    witness: Witness | None = None
 
     def values(self, outputs: Sequence[tf.Tensor]) -> tuple[tf.Tensor, ...]:
         """Reads values, and the variances of their noise if it is learned.
@@ -145,6 +150,20 @@ class Readings:
         """Reads all results off the outputs of the model."""
         return [reading.values(outputs) for reading in self.each]
 
+    @property
+    def need_values(self) -> bool:
+        """True if values are needed to confirm a head."""
+        return any(
+            each.witness is not None and each.witness.needs_values
+            for each in self.each
+        )
+
+    def check_values(self, means: Sequence[Any]) -> None:
+        """Holds the means of some rows, one per result, against the heads."""
+        for reading, mean in zip(self.each, means, strict=True):
+            if reading.witness is not None:
+                reading.witness.check(np.asarray(mean))
+
 
 def plain_readings(plan: Plan, heads: Sequence[Head]) -> Readings:
     """Returns readings of one output each."""
@@ -165,16 +184,22 @@ def readings_of(model: Any, plan: Plan, head: Any) -> Readings:
     count = len(plan.outputs)
     structure = plan.pack(list(range(count)))
     pairs, results, asked = spread_heads(model, structure, head)
-    if not pairs:
-        heads = resolve_heads(model, count, head, plan.pack)
-        readings = plain_readings(plan, heads)
-    else:
+    choices = head
+    if pairs:
         choices = plan.pack([asked[number] for number in range(count)])
-        heads = resolve_heads(model, count, choices, plan.pack)
+    decisions = resolve_heads(model, count, choices, plan.pack)
+    heads = [decision.require() for decision in decisions]
+    readings = plain_readings(plan, heads)
+    if pairs:
         readings = _paired(pairs, results, heads)
     for reading in readings.each:
         reading.check(plan)
-    return readings
+    witnesses = witnesses_of(model, plan, decisions)
+    each = tuple(
+        dataclasses.replace(reading, witness=witnesses[reading.sources[0]])
+        for reading in readings.each
+    )
+    return dataclasses.replace(readings, each=each)
 
 
 def _paired(

@@ -2,6 +2,7 @@
 """Exports a model with its uncertainty as a SavedModel."""
 
 import json
+import operator
 import os
 import pathlib
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
@@ -24,6 +26,7 @@ from keras_bayesdrop._core.version import __version__
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import WriteError
 from keras_bayesdrop.graph.sites import LayerSelection
+from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.plan import complete
 from keras_bayesdrop.prediction.api import OLD_KEYWORDS
@@ -32,6 +35,7 @@ from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.prediction.model_checks import unwrap
+from keras_bayesdrop.prediction.reading import Readings
 from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
 from keras_bayesdrop.random.philox import seed_to_key
@@ -42,6 +46,7 @@ from keras_bayesdrop.serving._signature import inputs_of
 from keras_bayesdrop.serving._signature import prefixes_of
 from keras_bayesdrop.serving.quantities import QUANTITIES
 from keras_bayesdrop.serving.quantities import is_defined
+from keras_bayesdrop.views import deterministic
 
 # Operations that call back into Python, which a server does not run.
 _PYTHON_OPERATIONS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
@@ -147,6 +152,8 @@ def export_uncertainty(
     plan.require_folding()
     readings = readings_of(model, plan, head)
     heads = readings.heads
+    if readings.need_values:
+        _check_values(model, readings, inputs, plan)
     _check_defined(wanted, [head.task for head in heads])
     program = Program(
         plan,
@@ -183,6 +190,30 @@ def export_uncertainty(
         _describe(folder, about)
         # Another process may have written there meanwhile.
         _check_target(target, bool(overwrite))
+
+
+def _check_values(
+    model: Any, readings: Readings, inputs: SignatureInputs, plan: Plan
+) -> None:
+    """Holds what the heads expect against the outputs for made-up rows."""
+    random = np.random.default_rng(0)
+
+    def rows(spec: tf.TensorSpec) -> tf.Tensor:
+        shape = [2, *(size or 1 for size in spec.shape[1:])]
+        if spec.dtype.is_floating:
+            return tf.cast(random.normal(size=shape), spec.dtype)
+        return tf.zeros(shape, spec.dtype)
+
+    try:
+        outputs = deterministic(model)(
+            inputs.pack([rows(spec) for spec in inputs.specs.values()])
+        )
+    except (tf.errors.OpError, TypeError, ValueError):
+        return  # The model does not take such rows.
+    numbers = keras.tree.flatten(plan.pack(list(range(len(plan.outputs)))))
+    pairs = zip(numbers, keras.tree.flatten(outputs), strict=True)
+    flat = [value for _, value in sorted(pairs, key=operator.itemgetter(0))]
+    readings.check_values([values[0] for values in readings.values(flat)])
 
 
 def _signatures(

@@ -29,7 +29,7 @@ def test_table(capsys):
     rows = [line.split("  ") for line in text.split("\n")]
     words = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert words[2] == ["step", "layer", "runs", "noise", "engine", "why"]
-    assert words[4:] == [
+    assert words[4:8] == [
         ["before", "Dense", "once", "reference", "no noise reaches it"],
         [
             "drop",
@@ -48,6 +48,13 @@ def test_table(capsys):
             "asked for",
         ],
         ["after", "Dense", "per sample", "reference", "asked for"],
+    ]
+    assert words[8:] == [
+        [],
+        [
+            "Output `output` is read as Regression(noise_precision=None): "
+            "linear of `after`, and no compiled loss says otherwise"
+        ],
     ]
     assert repr(explanation) == text
     assert [step.runs for step in explanation.steps] == [

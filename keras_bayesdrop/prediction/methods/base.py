@@ -110,6 +110,10 @@ class Run(abc.ABC):
             The mean of each result, arrays [rows, ...].
         """
 
+    def check_values(self, means: "Sequence[Any]") -> None:
+        """Holds the means of the first batch against the heads."""
+        self.readings.check_values(means)
+
     def close(self, num_rows: int) -> None:
         """Ends what is written, while its files are open."""
 
