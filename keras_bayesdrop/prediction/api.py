@@ -12,7 +12,6 @@ import keras
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.prediction import methods
@@ -24,6 +23,7 @@ from keras_bayesdrop.prediction.ensemble import start_ensemble
 from keras_bayesdrop.prediction.input_data import count_rows
 from keras_bayesdrop.prediction.methods import Method
 from keras_bayesdrop.prediction.methods import Run
+from keras_bayesdrop.prediction.model_checks import members_of
 from keras_bayesdrop.prediction.progress import Progress
 from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.request import check_request
@@ -166,10 +166,10 @@ def predict_with_uncertainty(
     check_heads(head)
     if steps is not None:
         check_positive_int(steps, "steps")
-    several = isinstance(model, (list, tuple))
+    several, models = members_of(model)
     starters = [
         prepare(each, layers, allow_hidden_noise, may_lack_noise=several)
-        for each in (_members(model) if several else [model])
+        for each in models
     ]
     arguments = {"seed": seed, "steps": steps, "method": method, "head": head}
     request = _with_replicas(request, starters[0].model, x, arguments)
@@ -189,13 +189,6 @@ def predict_with_uncertainty(
         batch_size=request.batch_size,
         steps=steps,
     )
-
-
-def _members(models: Sequence[Any]) -> Sequence[Any]:
-    """Returns the networks of an ensemble, if there are any."""
-    if not models:
-        raise invalid("model", models, "a model, or a list of at least one")
-    return models
 
 
 def _with_replicas(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that a model has noise to sample, before anything is computed."""
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -43,6 +44,15 @@ def check_num_samples(num_samples: Any) -> int:
             "`sample_function`)",
         )
     return int(num_samples)
+
+
+def members_of(model: Any) -> tuple[bool, Sequence[Any]]:
+    """Returns whether `model` is an ensemble, and its networks."""
+    several = isinstance(model, (list, tuple))
+    models = model if several else [model]
+    if not models:
+        raise invalid("model", model, "a model, or a list of at least one")
+    return several, models
 
 
 def unwrap(

@@ -53,10 +53,13 @@ class Starter:
         readings = readings_of(self.model, plan, head)
         return Job(self.model, seen, plan, readings, request)
 
+    def draws(self, job: Job) -> bool:
+        """Returns whether the model has active noise."""
+        return bool(drawing_sites(self.layers, job.surveyed))
+
     def start(self, method: Method, job: Job) -> Run:
         """Starts a run, without noise if there is none and need not be."""
-        noisy = drawing_sites(self.layers, job.surveyed)
-        if self.may_lack_noise and not noisy:
+        if self.may_lack_noise and not self.draws(job):
             return PointRun(job)
         return method.start(job)
 

@@ -21,12 +21,14 @@ from typing import Any
 import numpy as np
 
 from keras_bayesdrop._core.arrays import Array
-from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_levels
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.predictive.quantiles import quantiles_of
+from keras_bayesdrop.predictive.quantities import average
 from keras_bayesdrop.predictive.quantities import biased_variance
+from keras_bayesdrop.predictive.quantities import unbiased_mixture
+from keras_bayesdrop.predictive.quantities import variance_between
 from keras_bayesdrop.predictive.samples import fit_type
 from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.predictive.stats import EngineStep
@@ -53,18 +55,18 @@ def mix(
     levels = check_levels(quantiles, "quantiles")
     _check_members(members)
     count = len(members)
-    means = [p.mean.astype(np.float64) for p in members]
-    mean = _average(means)
-    within = _average([biased_variance(p._summary) for p in members])
-    between = _average([np.square(each - mean) for each in means])
+    means = [p.mean for p in members]
+    mean = average(means)
+    within = average([biased_variance(p._summary) for p in members])
+    between = variance_between(means)
     # The squared Monte Carlo error of the mean, all networks taken as they are.
     errors = sum(np.square(p.mc_error.astype(np.float64)) for p in members)
     error = np.asarray(errors) / count**2
     variance = within + between
     method = _method(members)
     if method == "sampling":
-        shares = sum(1 / _samples_of(p) for p in members)
-        variance = variance / (1 - shares / count**2)
+        counts = [_samples_of(p) for p in members]
+        variance = unbiased_mixture(variance, counts)
     else:
         variance = variance + error
     stats, used = _stats(members, method)
@@ -84,7 +86,7 @@ def mix(
     for name in ("mean_entropy", "noise_variance"):
         arrays = [getattr(p, name) for p in members]
         if all(each is not None for each in arrays):
-            fields[name] = fit_type(_average(arrays), dtype)
+            fields[name] = fit_type(average(arrays), dtype)
     if method == "sampling" and used is None:
         fields["vote_counts"] = _votes(members)
     if keep_samples or levels is not None:
@@ -226,11 +228,6 @@ def _quantiles(samples: Array | None, levels: Sequence[float]) -> Array:
             "Received: samples=None"
         )
     return np.asarray(quantiles_of(samples, levels))
-
-
-def _average(arrays: Sequence[Any]) -> Float64Array:
-    total = sum(np.asarray(each, np.float64) for each in arrays)
-    return np.asarray(total) / len(arrays)
 
 
 def _per_row(counts: Any, axes: int) -> Any:

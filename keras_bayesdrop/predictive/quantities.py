@@ -157,6 +157,36 @@ def biased_variance(s: Summary, xp: Arrays = NUMPY) -> Any:
     return biased
 
 
+def average(members: Sequence[Any], xp: Arrays = NUMPY) -> Any:
+    """Mean over the networks of an ensemble, in float64."""
+    total = xp.wide(members[0])
+    for member in members[1:]:
+        total = total + xp.wide(member)
+    return total / len(members)
+
+
+def variance_between(means: Sequence[Any], xp: Arrays = NUMPY) -> Any:
+    """Variance of the means of networks, with their number below.
+
+    between = sum{ (mean[k] - mean)**2 : k } / M
+    """
+    middle = average(means, xp)
+    distances = [xp.wide(mean) - middle for mean in means]
+    return average([each * each for each in distances], xp)
+
+
+def unbiased_mixture(biased: Any, counts: Sequence[Any]) -> Any:
+    """Unbiased variance of the samples of all networks of an ensemble.
+
+        biased / (1 - sum{ w[i]**2 : i }),    w[i] = 1 / (M * T[k])
+
+    Args:
+        biased: `within + between`.
+        counts: Number `T[k]` of samples of each network.
+    """
+    return biased / (1 - sum(1 / count for count in counts) / len(counts) ** 2)
+
+
 def x_log_x(x: Any, xp: Arrays = NUMPY) -> Any:
     """Returns `x * log(x)`, which is 0 at 0."""
     return x * xp.log(xp.where(x > 0, x, 1.0))

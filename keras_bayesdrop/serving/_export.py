@@ -2,7 +2,6 @@
 """Exports a model with its uncertainty as a SavedModel."""
 
 import json
-import operator
 import os
 import pathlib
 from collections.abc import Iterable
@@ -10,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
@@ -26,27 +24,20 @@ from keras_bayesdrop._core.version import __version__
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import WriteError
 from keras_bayesdrop.graph.sites import LayerSelection
-from keras_bayesdrop.plan import Plan
-from keras_bayesdrop.plan import build_plan
-from keras_bayesdrop.plan import complete
 from keras_bayesdrop.prediction.api import OLD_KEYWORDS
 from keras_bayesdrop.prediction.detection import check_heads
 from keras_bayesdrop.prediction.methods import Sampling
-from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import check_num_samples
-from keras_bayesdrop.prediction.model_checks import unwrap
-from keras_bayesdrop.prediction.reading import Readings
-from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
 from keras_bayesdrop.random.philox import seed_to_key
+from keras_bayesdrop.serving._members import prepare_members
+from keras_bayesdrop.serving._program import Network
 from keras_bayesdrop.serving._program import Program
 from keras_bayesdrop.serving._signature import RESERVED
 from keras_bayesdrop.serving._signature import SignatureInputs
-from keras_bayesdrop.serving._signature import inputs_of
 from keras_bayesdrop.serving._signature import prefixes_of
 from keras_bayesdrop.serving.quantities import QUANTITIES
 from keras_bayesdrop.serving.quantities import is_defined
-from keras_bayesdrop.views import deterministic
 
 # Operations that call back into Python, which a server does not run.
 _PYTHON_OPERATIONS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
@@ -56,7 +47,7 @@ _MARK = "saved_model.pb"
 
 @refuse_old_keywords(OLD_KEYWORDS)
 def export_uncertainty(
-    model: keras.Model,
+    model: keras.Model | Sequence[keras.Model],
     path: str | os.PathLike[str],
     num_samples: int = 50,
     *,
@@ -95,7 +86,8 @@ def export_uncertainty(
     BatchNormalization stays in inference mode.
 
     Args:
-        model: A built Keras model.
+        model: A built Keras model, or a list of them, an ensemble, as in
+            `predict_with_uncertainty`. Inputs have the names of the first.
         path: Folder to write.
         num_samples: Number `T` of samples, from 2 to 2^24.
         outputs: Any of `"mean"`, `"variance"`, `"std"`, `"mc_error"`,
@@ -144,34 +136,35 @@ def export_uncertainty(
     key = seed_to_key(check_int(seed, "seed"))
     if batch_size is not None:
         check_positive_int(batch_size, "batch_size")
-    model, layers = unwrap(model, layers)
-    inputs = inputs_of(model, input_signature)
-    surveyed = complete(model, inputs.example(), None, layers)
-    check_noise(model, surveyed, layers)
-    plan = build_plan(model, layers, inputs.example(), surveyed)
-    plan.require_folding()
-    readings = readings_of(model, plan, head)
-    heads = readings.heads
-    if readings.need_values:
-        _check_values(model, readings, inputs, plan)
+    members = prepare_members(model, layers, head, input_signature)
+    first = members[0]
+    heads = first.job.readings.heads
     _check_defined(wanted, [head.task for head in heads])
     program = Program(
-        plan,
-        readings,
-        prefixes_of(model, readings),
-        num_samples,
-        method.shared,
-        rows_per_batch(plan, batch_size),
+        [
+            Network(
+                member.job.plan,
+                member.job.readings,
+                num_samples if member.draws else 1,
+                method.shared,
+                rows_per_batch(member.job.plan, batch_size),
+                bool(levels),
+            )
+            for member in members
+        ],
+        prefixes_of(first.job.model, first.job.readings),
         wanted,
         levels,
     )
-    signatures = _signatures(program, inputs, key)
-    _check_portable(model, signatures.values())
+    models = [member.job.model for member in members]
+    signatures = _signatures(program, [each.inputs for each in members], key)
+    _check_portable(models, signatures.values())
     module = tf.Module()
-    module.kept = [_variables(signatures.values()), _tables(model)]
+    module.kept = [_variables(signatures.values()), *map(_tables, models)]
     about = {
         "made_by": f"keras_bayesdrop {__version__}",
-        "model": model.name,
+        "model": first.job.model.name,
+        "num_members": len(members),
         "num_samples": num_samples,
         "masks": method.masks,
         "seed": seed,
@@ -192,37 +185,15 @@ def export_uncertainty(
         _check_target(target, bool(overwrite))
 
 
-def _check_values(
-    model: Any, readings: Readings, inputs: SignatureInputs, plan: Plan
-) -> None:
-    """Holds what the heads expect against the outputs for made-up rows."""
-    random = np.random.default_rng(0)
-
-    def rows(spec: tf.TensorSpec) -> tf.Tensor:
-        shape = [2, *(size or 1 for size in spec.shape[1:])]
-        if spec.dtype.is_floating:
-            return tf.cast(random.normal(size=shape), spec.dtype)
-        return tf.zeros(shape, spec.dtype)
-
-    try:
-        outputs = deterministic(model)(
-            inputs.pack([rows(spec) for spec in inputs.specs.values()])
-        )
-    except (tf.errors.OpError, TypeError, ValueError):
-        return  # The model does not take such rows.
-    numbers = keras.tree.flatten(plan.pack(list(range(len(plan.outputs)))))
-    pairs = zip(numbers, keras.tree.flatten(outputs), strict=True)
-    flat = [value for _, value in sorted(pairs, key=operator.itemgetter(0))]
-    readings.check_values([values[0] for values in readings.values(flat)])
-
-
 def _signatures(
-    program: Program, inputs: SignatureInputs, key: int
+    program: Program, inputs: Sequence[SignatureInputs], key: int
 ) -> dict[str, Any]:
-    """Traces the signatures."""
+    """Traces the signatures, whose inputs have the names of the first model."""
+    first = inputs[0].specs
 
-    def pack(tensors: dict[str, tf.Tensor]) -> Any:
-        return inputs.pack([tensors[name] for name in inputs.specs])
+    def pack(tensors: dict[str, tf.Tensor]) -> list[Any]:
+        flat = [tensors[name] for name in first]
+        return [each.pack(flat) for each in inputs]
 
     def serving_default(**tensors: tf.Tensor) -> dict[str, tf.Tensor]:
         return program.trace(
@@ -244,8 +215,8 @@ def _signatures(
             function, autograph=False
         ).get_concrete_function(**specs)
         for function, specs in (
-            (serving_default, inputs.specs),
-            (with_seed, {**inputs.specs, **numbers}),
+            (serving_default, first),
+            (with_seed, {**first, **numbers}),
         )
     }
 
@@ -282,7 +253,7 @@ def _check_defined(names: Sequence[str], tasks: Sequence[str]) -> None:
             )
 
 
-def _check_portable(model: Any, functions: Iterable[Any]) -> None:
+def _check_portable(models: Sequence[Any], functions: Iterable[Any]) -> None:
     """Raises an error if a graph calls Python."""
     for function in functions:
         graph = function.graph.as_graph_def()
@@ -292,7 +263,7 @@ def _check_portable(model: Any, functions: Iterable[Any]) -> None:
         calls = sorted({n.op for n in nodes if n.op in _PYTHON_OPERATIONS})
         if calls:
             raise BayesdropError(
-                f"Model `{model.name}` calls Python, which is not available "
+                f"Model `{models[0].name}` calls Python, which is not there "
                 "when it is served. Expected layers of TensorFlow operations "
                 "only, without `tf.py_function` or `tf.numpy_function`. "
                 f"Received: {calls}"

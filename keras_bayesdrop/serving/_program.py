@@ -21,40 +21,52 @@ from keras_bayesdrop.prediction.sampling import accumulate
 from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import Sampler
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
+from keras_bayesdrop.random.seeds import member_key
 from keras_bayesdrop.serving.quantities import QUANTITIES
+from keras_bayesdrop.serving.quantities import Statistics
 from keras_bayesdrop.serving.quantities import is_defined
+from keras_bayesdrop.serving.quantities import mixed
 from keras_bayesdrop.serving.quantities import quantiles_of
 from keras_bayesdrop.serving.quantities import statistics_of
 
 
 @dataclasses.dataclass(frozen=True)
-class Program:
-    """A prediction to trace.
+class Drawn:
+    """What was drawn of a result.
+
+    Attributes:
+        statistics: Of all samples.
+        samples: Tensor [samples, rows, ...], if they were kept.
+    """
+
+    statistics: Statistics
+    samples: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A network to draw samples from.
 
     Attributes:
         plan: Plan of the model.
         readings: How results are read off the model's outputs.
-        prefixes: Prefixes of names, one per result.
-        num_samples: Number of samples to draw.
+        num_samples: Number of samples to draw; 1 if it has no noise.
         shared: Whether all rows of a sample share one mask.
         entries: Largest number of rows times samples in memory.
-        quantities: Names of the quantities to compute.
-        levels: Levels of quantiles; empty for none.
+        keeps: Whether to keep the samples.
     """
 
     plan: Plan
     readings: Readings
-    prefixes: Sequence[str]
     num_samples: int
     shared: bool
     entries: int
-    quantities: Sequence[str]
-    levels: Sequence[float]
+    keeps: bool
 
     def trace(
         self, inputs: Any, key: tf.Tensor, first_row: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        """Adds the prediction to the current graph.
+    ) -> list[Drawn]:
+        """Adds the samples of the network to the current graph.
 
         Args:
             inputs: Structure of tensors like the inputs of the model.
@@ -62,13 +74,15 @@ class Program:
             first_row: Scalar int64, number of the first row.
 
         Returns:
-            Tensors [rows, ...] by name.
+            What was drawn of each result.
         """
         plan, engine, heads = self.plan, Reference(), self.readings.heads
         sampler = Sampler(self.shared)
         flat = [tf.convert_to_tensor(leaf) for leaf in plan.flatten(inputs)]
         num_rows = tf.shape(flat[0])[0]
         cut = sampler.prefix(plan, engine, flat)
+        if not plan.suffix:
+            return self._without_noise(cut)
         size = self._samples_at_once(num_rows)
         last = tf.constant(self.num_samples)
 
@@ -120,7 +134,7 @@ class Program:
             ),
             parallel_iterations=1,
         )
-        return self._outputs(states, kept, blocks)
+        return self._drawn(states, kept, blocks)
 
     def _samples_at_once(self, num_rows: tf.Tensor) -> tf.Tensor:
         """Returns a power of two up to 16, the size of a block of counters."""
@@ -135,7 +149,7 @@ class Program:
         self, blocks: Sequence[tuple[tf.Tensor, ...]]
     ) -> list[tf.TensorArray]:
         """Returns arrays for the samples, if there are quantiles."""
-        if not self.levels:
+        if not self.keeps:
             return []
         return [
             tf.TensorArray(
@@ -157,32 +171,103 @@ class Program:
             for array, (values, *_) in zip(arrays, blocks, strict=True)
         ]
 
-    def _outputs(
+    def _drawn(
         self,
         states: Sequence[Sequence[tf.Tensor]],
         kept: Sequence[tf.TensorArray],
         blocks: Sequence[tuple[tf.Tensor, ...]],
-    ) -> dict[str, tf.Tensor]:
-        quantities = {}
-        for number, (head, prefix) in enumerate(
-            zip(self.readings.heads, self.prefixes, strict=True)
-        ):
-            statistics = statistics_of(
-                states[number],
-                head,
-                self.num_samples,
-            )
-            for name in self.quantities:
-                if is_defined(name, head.task):
-                    quantities[prefix + name] = QUANTITIES[name](statistics)
-            if self.levels:
+    ) -> list[Drawn]:
+        drawn = []
+        for number, head in enumerate(self.readings.heads):
+            samples = None
+            if self.keeps:
                 samples = kept[number].concat()
                 rows_on = blocks[number][0].shape[2:]
                 samples.set_shape([None, None, *rows_on])
-                quantities[prefix + "quantiles"] = quantiles_of(
+            statistics = statistics_of(states[number], head, self.num_samples)
+            drawn.append(Drawn(statistics, samples))
+        return drawn
+
+    def _without_noise(self, cut: Sequence[Any]) -> list[Drawn]:
+        """Returns the one sample of a network without noise."""
+        values = dict(zip(self.plan.cut, cut, strict=False))
+        outputs = [values[number] for number in self.plan.outputs]
+        drawn = []
+        for head, parts in zip(
+            self.readings.heads, self.readings.values(outputs), strict=True
+        ):
+            block, *noise = (part[:, None] for part in parts)
+            state = accumulate.first_block(block, head.task, *noise)
+            statistics = statistics_of(state, head, 1)
+            drawn.append(Drawn(statistics, _samples_first(block)))
+        return drawn
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A prediction to trace.
+
+    Attributes:
+        networks: Those of an ensemble, or one.
+        prefixes: Prefixes of names, one per result.
+        quantities: Names of the quantities to compute.
+        levels: Levels of quantiles; empty for none.
+    """
+
+    networks: Sequence[Network]
+    prefixes: Sequence[str]
+    quantities: Sequence[str]
+    levels: Sequence[float]
+
+    def trace(
+        self, inputs: Sequence[Any], key: tf.Tensor, first_row: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Adds the prediction to the current graph.
+
+        Args:
+            inputs: For each network, a structure like its inputs.
+            key: Scalar uint64, the seed.
+            first_row: Scalar int64, number of the first row.
+
+        Returns:
+            Tensors [rows, ...] by name.
+        """
+        alone = len(self.networks) == 1
+        drawn = [
+            network.trace(
+                each, key if alone else member_key(key, number), first_row
+            )
+            for number, (network, each) in enumerate(
+                zip(self.networks, inputs, strict=True)
+            )
+        ]
+        heads = self.networks[0].readings.heads
+        outputs = {}
+        for result, (head, prefix) in enumerate(
+            zip(heads, self.prefixes, strict=True)
+        ):
+            members = [each[result] for each in drawn]
+            statistics = mixed([each.statistics for each in members])
+            for name in self.quantities:
+                if is_defined(name, head.task):
+                    outputs[prefix + name] = QUANTITIES[name](statistics)
+            if self.levels:
+                samples = self._all_samples([each.samples for each in members])
+                outputs[prefix + "quantiles"] = quantiles_of(
                     samples, self.levels
                 )
-        return {name: tf.identity(x, name) for name, x in quantities.items()}
+        return {name: tf.identity(x, name) for name, x in outputs.items()}
+
+    def _all_samples(self, samples: Sequence[Any]) -> tf.Tensor:
+        """Returns the samples of all networks, each with the same weight."""
+        most = max(network.num_samples for network in self.networks)
+        return tf.concat(
+            [
+                tf.repeat(each, most // network.num_samples, axis=0)
+                for each, network in zip(samples, self.networks, strict=True)
+            ],
+            axis=0,
+        )
 
 
 def _samples_first(block: tf.Tensor) -> tf.Tensor:

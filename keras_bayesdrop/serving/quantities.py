@@ -63,6 +63,9 @@ class Statistics:
         entropies: For classes, the sum of the entropies, float64; or `None`.
         votes: For classes, how often each was the likeliest; or `None`.
         noise: Of learned noise, the mean over samples of its variance.
+        within: Of an ensemble, the mean of the variances of its networks.
+        between: Of an ensemble, the variance of the means of its networks.
+        sampled_std: Of an ensemble, what `mc_error` is made of.
     """
 
     formulas: Quantities
@@ -73,12 +76,36 @@ class Statistics:
     entropies: Any
     votes: Any
     noise: Any = None
+    within: Any = None
+    between: Any = None
+    sampled_std: Any = None
+
+    @property
+    def summary(self) -> Summary:
+        """The moments, as formulas take them."""
+        if self.within is not None:
+            return Summary(
+                self.mean,
+                self.within + self.between,
+                self.num_samples,
+                all_sampled=False,
+                noise_variance=self.noise,
+            )
+        return Summary(
+            self.mean,
+            self.variance,
+            self.num_samples,
+            noise_variance=self.noise,
+        )
 
 
 def statistics_of(
     state: Sequence[tf.Tensor], head: Head | str, num_samples: int
 ) -> Statistics:
-    """Reads the state that `prediction.sampling.accumulate` leaves."""
+    """Reads the state that `prediction.sampling.accumulate` leaves.
+
+    One sample, of a network without noise, has the variance 0.
+    """
     _, shift, mean, m2, *sums = state
     formulas = formulas_of(head)
     noise = None
@@ -86,9 +113,10 @@ def statistics_of(
         noise = tf.cast(sums.pop() / num_samples, shift.dtype)
     entropies, votes = sums or (None, None)
     exact = _wide(shift) + _wide(mean)
-    variance = tf.cast(m2, shift.dtype) / (num_samples - 1)
+    degrees = max(1, num_samples - 1)
+    variance = tf.cast(m2, shift.dtype) / degrees
     # As `accumulate.finish` does it: float32 where it holds the variance.
-    wide = _wide(m2) / (num_samples - 1)
+    wide = _wide(m2) / degrees
     smallest = float(np.finfo(shift.dtype.as_numpy_dtype).tiny)
     held = (variance >= smallest) & (variance < math.inf)
     return Statistics(
@@ -100,6 +128,55 @@ def statistics_of(
         entropies,
         votes,
         noise,
+    )
+
+
+def mixed(members: Sequence[Statistics]) -> Statistics:
+    """Mixes the statistics of the networks of an ensemble."""
+    if len(members) == 1:
+        return members[0]
+    first, count = members[0], len(members)
+    counts = [float(s.num_samples) for s in members]
+    means = [s.mean for s in members]
+    within = quantities.average(
+        [quantities.biased_variance(s.summary, TENSORFLOW) for s in members],
+        TENSORFLOW,
+    )
+    between = quantities.variance_between(means, TENSORFLOW)
+    wide = quantities.unbiased_mixture(within + between, counts)
+    # Per network: the variance of its mean over its samples.
+    errors = [
+        _wide(s.variance) / samples
+        for s, samples in zip(members, counts, strict=True)
+    ]
+    dtype = first.mean.dtype
+
+    def total_share(name: str) -> Any:
+        """Adds up a sum over samples, divided by their number."""
+        if getattr(first, name) is None:
+            return None
+        parts = [
+            _wide(getattr(s, name)) / samples
+            for s, samples in zip(members, counts, strict=True)
+        ]
+        return count * quantities.average(parts, TENSORFLOW)
+
+    noise = None
+    if first.noise is not None:
+        noises = [s.noise for s in members]
+        noise = tf.cast(quantities.average(noises, TENSORFLOW), dtype)
+    return Statistics(
+        first.formulas,
+        count,
+        tf.cast(quantities.average(means, TENSORFLOW), dtype),
+        tf.cast(wide, dtype),
+        tf.cast(tf.sqrt(wide), dtype),
+        total_share("entropies"),
+        total_share("votes"),
+        noise,
+        within,
+        between,
+        tf.sqrt(quantities.average(errors, TENSORFLOW)),
     )
 
 
@@ -138,12 +215,12 @@ def _std(s: Statistics) -> tf.Tensor:
 
 
 def _mc_error(s: Statistics) -> tf.Tensor:
-    return _narrow(quantities.mc_error(s.std, s.num_samples, TENSORFLOW), s)
+    std = s.std if s.sampled_std is None else s.sampled_std
+    return _narrow(quantities.mc_error(std, s.num_samples, TENSORFLOW), s)
 
 
 def _aleatoric(s: Statistics) -> tf.Tensor:
-    summary = Summary(s.mean, s.variance, s.num_samples, noise_variance=s.noise)
-    return _narrow(s.formulas.aleatoric(summary, TENSORFLOW), s)
+    return _narrow(s.formulas.aleatoric(s.summary, TENSORFLOW), s)
 
 
 def _total(s: Statistics) -> tf.Tensor:

@@ -195,9 +195,9 @@ def test_any_number_of_rows_and_any_batch_size(masks, tmp_path):
 
 
 def test_memory_is_bounded_by_the_batch_size():
-    from keras_bayesdrop.serving._program import Program
+    from keras_bayesdrop.serving._program import Network
 
-    program = Program(None, (), (), 50, True, 100, (), ())
+    program = Network(None, (), 50, True, 100, False)
     sizes = {
         rows: int(program._samples_at_once(tf.constant(rows)))
         for rows in (0, 1, 6, 7, 12, 13, 50, 51, 100, 101, 5000)
