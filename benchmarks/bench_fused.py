@@ -34,6 +34,7 @@ from networks import uci_network
 import keras_bayesdrop as kbd
 from keras_bayesdrop.engines import choose_engine
 from keras_bayesdrop.plan import build_plan
+from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
 
 HERE = pathlib.Path(__file__).parent
@@ -207,8 +208,8 @@ def compiled_program(
     engine, _ = choose_engine(plan, "fused")
     sampler = sampler_for(model, plan, engine, shared)
     cut = sampler.prefix(plan, engine, plan.flatten(tf.constant(x)))
-    numbers = (
-        tf.constant(0, tf.uint64),
+    seed = tf.constant(0, tf.uint64)
+    block = Block(
         tf.constant(0, tf.int64),
         tf.constant(samples, tf.int32),
         tf.constant(0, tf.int64),
@@ -217,7 +218,8 @@ def compiled_program(
     blocks = math.ceil(samples / 16)
 
     def run() -> Any:
-        return sampler.suffix(plan, engine, cut, blocks, *numbers)[0].numpy()
+        outputs = sampler.suffix(plan, engine, cut, blocks, seed, block)
+        return outputs[0].numpy()
 
     return run
 
