@@ -73,6 +73,31 @@ def lazy_module(
     return get, names_of_module
 
 
+def lazy_files(
+    module: str,
+    files: Mapping[str, Sequence[str]],
+    *,
+    needs: Sequence[str] = (),
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns the two functions of a namespace by the files that define it.
+
+    Args:
+        module: Full name of the namespace, its `__name__`.
+        files: For each file in the folder of the namespace, without its
+            ending, the public names that it defines.
+        needs: As in `lazy_module`.
+
+    Returns:
+        The functions `__getattr__` and `__dir__`.
+    """
+    names = {
+        name: f"{module}.{file}"
+        for file, file_names in files.items()
+        for name in file_names
+    }
+    return lazy_module(module, names, needs=needs)
+
+
 def import_if_installed(*modules: str, needs: Sequence[str]) -> None:
     """Imports modules if all packages that they need are installed.
 

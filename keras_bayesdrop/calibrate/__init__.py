@@ -11,7 +11,7 @@ before them.
 
 from typing import TYPE_CHECKING
 
-from keras_bayesdrop._core.lazy import lazy_module
+from keras_bayesdrop._core.lazy import lazy_files
 
 _FILES = {
     "_conformal": ("conformal",),
@@ -42,11 +42,4 @@ if TYPE_CHECKING:
         temperature as temperature,
     )
 else:
-    __getattr__, __dir__ = lazy_module(
-        __name__,
-        {
-            name: f"{__name__}.{file}"
-            for file, names in _FILES.items()
-            for name in names
-        },
-    )
+    __getattr__, __dir__ = lazy_files(__name__, _FILES)

@@ -11,7 +11,7 @@ before it.
 
 from typing import TYPE_CHECKING
 
-from keras_bayesdrop._core.lazy import lazy_module
+from keras_bayesdrop._core.lazy import lazy_files
 
 _FILES = {
     "_calibration_curve": (
@@ -122,12 +122,6 @@ if TYPE_CHECKING:
         root_mean_squared_error as root_mean_squared_error,
     )
 else:
-    __getattr__, __dir__ = lazy_module(
-        __name__,
-        {
-            name: f"{__name__}.{file}"
-            for file, names in _FILES.items()
-            for name in names
-        },
-        needs=("keras", "tensorflow"),
+    __getattr__, __dir__ = lazy_files(
+        __name__, _FILES, needs=("keras", "tensorflow")
     )

@@ -11,7 +11,7 @@ This room imports `theory`, `sparsity`, `calibrate` and what comes before them.
 
 from typing import TYPE_CHECKING
 
-from keras_bayesdrop._core.lazy import lazy_module
+from keras_bayesdrop._core.lazy import lazy_files
 
 _FILES = {
     "_class_scatter": ("class_scatter",),
@@ -58,12 +58,6 @@ if TYPE_CHECKING:
         weight_heatmap as weight_heatmap,
     )
 else:
-    __getattr__, __dir__ = lazy_module(
-        __name__,
-        {
-            name: f"{__name__}.{file}"
-            for file, names in _FILES.items()
-            for name in names
-        },
-        needs=("keras", "tensorflow"),
+    __getattr__, __dir__ = lazy_files(
+        __name__, _FILES, needs=("keras", "tensorflow")
     )

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from keras_bayesdrop._core.lazy import lazy_files
 from keras_bayesdrop._core.lazy import lazy_module
 from keras_bayesdrop.errors import MissingPackageError
 
@@ -97,3 +98,15 @@ def test_the_functions_serve_the_module_they_were_made_for():
     with pytest.raises(AttributeError):
         get("nothing")
     assert "helpers" in names()
+
+
+def test_names_by_file_are_the_names_of_the_files(package):
+    files = {"_light": ("light",), "_heavy": ("heavy", "also_heavy")}
+    module = package("")
+    needs = ("a_missing_package",)
+    get, names = lazy_files(NAMESPACE, files, needs=needs)
+    assert {"light", "heavy", "also_heavy"} <= set(names())
+    assert get("light") is sys.modules[f"{NAMESPACE}._light"].light
+    assert module.light() == 1
+    with pytest.raises(MissingPackageError, match="also_heavy"):
+        get("also_heavy")
