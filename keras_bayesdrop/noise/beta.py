@@ -16,18 +16,17 @@ from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.noise._quantile_table import QuantileTable
 from keras_bayesdrop.noise._quantile_table import logit
 from keras_bayesdrop.noise._quantile_table import tabulate
-from keras_bayesdrop.noise.induced import ScaleMixture
+from keras_bayesdrop.noise.induced import IntegratedNoise
 from keras_bayesdrop.noise.induced import SquaredNoise
 from keras_bayesdrop.noise.induced import logit_nodes
 from keras_bayesdrop.noise.induced import unit_interval
-from keras_bayesdrop.noise.multiplicative import Multiplicative
 from keras_bayesdrop.noise.multiplicative import keep_checked
 from keras_bayesdrop.noise.multiplicative import register
 
 
 @register
 @dataclasses.dataclass(frozen=True)
-class Beta(Multiplicative):
+class Beta(IntegratedNoise):
     """A Beta variable, divided by its mean.
 
         p(xi) = xi^(a - 1) * (1 - xi)^(b - 1) / B(a, b),    0 < xi < 1
@@ -106,17 +105,10 @@ class Beta(Multiplicative):
         """Returns the distribution of `xi^2`."""
         return SquaredNoise(self, dtype)
 
-    def marginal_prior(
-        self, sigma0: float = 1.0, dtype: str = "float32"
-    ) -> Any:
-        """Returns the distribution of a weight, by quadrature."""
-        return ScaleMixture(
-            self,
-            check_positive(sigma0, "sigma0"),
-            dtype,
-            *self.scale_nodes(),
-            pole=self.concentration1 <= 1,
-        )
+    @property
+    def has_pole(self) -> bool:
+        """True if the density of a weight is infinite at zero."""
+        return self.concentration1 <= 1
 
     def describe(self) -> str:
         """Returns the family and its parameters."""

@@ -11,13 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core.arrays import Float64Array
-from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_rate
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.noise.base import as_scalar
+from keras_bayesdrop.noise.induced import IntegratedNoise
 from keras_bayesdrop.noise.induced import ScaleMixture
 from keras_bayesdrop.noise.induced import SquaredNoise
-from keras_bayesdrop.noise.multiplicative import Multiplicative
 from keras_bayesdrop.noise.multiplicative import keep_checked
 from keras_bayesdrop.noise.multiplicative import register
 from keras_bayesdrop.random.philox import words_to_normal
@@ -25,7 +24,7 @@ from keras_bayesdrop.random.philox import words_to_normal
 
 @register
 @dataclasses.dataclass(frozen=True)
-class Gaussian(Multiplicative):
+class Gaussian(IntegratedNoise):
     """Multiplies by a Gaussian with the mean and variance of dropout.
 
         y = x * (1 + sqrt(rate / (1 - rate)) * z),    z ~ N(0, 1)
@@ -109,18 +108,17 @@ class Gaussian(Multiplicative):
         self._check_varies()
         return SquaredNoise(self, dtype, signed=True)
 
+    @property
+    def has_pole(self) -> bool:
+        """True if the density of a weight is infinite at zero."""
+        return True
+
     def marginal_prior(
         self, sigma0: float = 1.0, dtype: str = "float32"
-    ) -> Any:
+    ) -> ScaleMixture:
         """Returns the distribution of a weight, by quadrature."""
         self._check_varies()
-        return ScaleMixture(
-            self,
-            check_positive(sigma0, "sigma0"),
-            dtype,
-            *self.scale_nodes(),
-            pole=True,
-        )
+        return super().marginal_prior(sigma0, dtype)
 
     def _check_varies(self) -> None:
         if not self.active:

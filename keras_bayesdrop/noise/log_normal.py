@@ -12,8 +12,7 @@ import tensorflow as tf
 
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_positive
-from keras_bayesdrop.noise.induced import ScaleMixture
-from keras_bayesdrop.noise.multiplicative import Multiplicative
+from keras_bayesdrop.noise.induced import IntegratedNoise
 from keras_bayesdrop.noise.multiplicative import check_finite
 from keras_bayesdrop.noise.multiplicative import keep_checked
 from keras_bayesdrop.noise.multiplicative import register
@@ -22,7 +21,7 @@ from keras_bayesdrop.random.philox import words_to_normal
 
 @register
 @dataclasses.dataclass(frozen=True)
-class LogNormal(Multiplicative):
+class LogNormal(IntegratedNoise):
     """The exponential of a Gaussian, divided by its mean.
 
         xi = exp(loc + scale * e),    e ~ N(0, 1)
@@ -106,17 +105,10 @@ class LogNormal(Multiplicative):
             tf.constant(2 * self.loc, dtype), tf.constant(2 * self.scale, dtype)
         )
 
-    def marginal_prior(
-        self, sigma0: float = 1.0, dtype: str = "float32"
-    ) -> Any:
-        """Returns the distribution of a weight, by quadrature."""
-        return ScaleMixture(
-            self,
-            check_positive(sigma0, "sigma0"),
-            dtype,
-            *self.scale_nodes(),
-            pole=False,
-        )
+    @property
+    def has_pole(self) -> bool:
+        """True if the density of a weight is infinite at zero."""
+        return False
 
     def describe(self) -> str:
         """Returns the family and its `scale`."""

@@ -10,12 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core.arrays import Float64Array
-from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import invalid
-from keras_bayesdrop.noise.induced import ScaleMixture
+from keras_bayesdrop.noise.induced import IntegratedNoise
 from keras_bayesdrop.noise.induced import SquaredNoise
 from keras_bayesdrop.noise.induced import unit_interval
-from keras_bayesdrop.noise.multiplicative import Multiplicative
 from keras_bayesdrop.noise.multiplicative import check_finite
 from keras_bayesdrop.noise.multiplicative import keep_checked
 from keras_bayesdrop.noise.multiplicative import register
@@ -23,7 +21,7 @@ from keras_bayesdrop.noise.multiplicative import register
 
 @register
 @dataclasses.dataclass(frozen=True)
-class Uniform(Multiplicative):
+class Uniform(IntegratedNoise):
     """A uniform variable, divided by its mean.
 
         xi ~ U(low, high)
@@ -97,17 +95,10 @@ class Uniform(Multiplicative):
         """Returns the distribution of `xi^2`."""
         return SquaredNoise(self, dtype, signed=self.low < 0)
 
-    def marginal_prior(
-        self, sigma0: float = 1.0, dtype: str = "float32"
-    ) -> Any:
-        """Returns the distribution of a weight, by quadrature."""
-        return ScaleMixture(
-            self,
-            check_positive(sigma0, "sigma0"),
-            dtype,
-            *self.scale_nodes(),
-            pole=self.low <= 0 <= self.high,
-        )
+    @property
+    def has_pole(self) -> bool:
+        """True if the density of a weight is infinite at zero."""
+        return self.low <= 0 <= self.high
 
     def describe(self) -> str:
         """Returns the family and its parameters."""

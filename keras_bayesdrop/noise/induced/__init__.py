@@ -18,6 +18,9 @@ from keras_bayesdrop.noise.induced.closed_form import (
     SpikeAndSlab as SpikeAndSlab,
 )
 from keras_bayesdrop.noise.induced.quadrature import (
+    IntegratedNoise as IntegratedNoise,
+)
+from keras_bayesdrop.noise.induced.quadrature import (
     ScaleMixture as ScaleMixture,
 )
 from keras_bayesdrop.noise.induced.quadrature import logit_nodes as logit_nodes

@@ -11,12 +11,14 @@ ends. Towards 0 the points are equally spaced in `log(x)`, because only scales
 from about `|w|` on matter for a weight `w`. Towards 1 they crowd.
 """
 
+import abc
 import math
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop.noise.induced.base import InducedPrior
 from keras_bayesdrop.noise.multiplicative import Multiplicative
 
@@ -97,3 +99,28 @@ class ScaleMixture(InducedPrior):
             infinity = tf.constant(math.inf, self.dtype)
             density = tf.where(value == 0, infinity, density)
         return density
+
+
+class IntegratedNoise(Multiplicative):
+    """Noise whose prior of a weight has no closed form: a `ScaleMixture`."""
+
+    @property
+    @abc.abstractmethod
+    def has_pole(self) -> bool:
+        """True if the density of a weight is infinite at zero."""
+
+    @abc.abstractmethod
+    def scale_nodes(self) -> tuple[Float64Array, Float64Array]:
+        """Returns logarithms of scales and of their weights, for integrals."""
+
+    def marginal_prior(
+        self, sigma0: float = 1.0, dtype: str = "float32"
+    ) -> ScaleMixture:
+        """Returns the distribution of a weight, by quadrature."""
+        return ScaleMixture(
+            self,
+            check_positive(sigma0, "sigma0"),
+            dtype,
+            *self.scale_nodes(),
+            pole=self.has_pole,
+        )
