@@ -18,6 +18,7 @@ from keras_bayesdrop.predictive.base import Quantities
 from keras_bayesdrop.predictive.base import need_samples
 from keras_bayesdrop.predictive.base import stored_quantile
 from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.predictive.quantiles import check_quantile_levels
 from keras_bayesdrop.predictive.quantiles import quantiles_of
 from keras_bayesdrop.predictive.quantities import Summary
 from keras_bayesdrop.predictive.samples import mean_entropy
@@ -101,13 +102,7 @@ class Derived:
         Returns:
             Array `[rows, outputs]`; for a sequence `[levels, rows, outputs]`.
         """
-        levels = np.asarray(q, dtype=np.float64)
-        inside = np.all((levels >= 0) & (levels <= 1))
-        if levels.ndim > 1 or levels.size == 0 or not inside:
-            raise BayesdropError(
-                "Invalid value for argument `q`. Expected a float in [0, 1] "
-                f"or a sequence of them. Received: q={q}"
-            )
+        levels = check_quantile_levels(q)
         if self.samples is not None:
             return self._float(quantiles_of(self.samples, levels))
         if not self.stats.sampled:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact quantiles of kept samples, some elements at a time."""
+"""Levels of quantiles, and exact quantiles of kept samples in pieces."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +7,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop.errors import BayesdropError
+
 # Of the samples that are read at once. `np.quantile` copies them.
 _PIECE_BYTES = 32 << 20
+
+
+def check_quantile_levels(q: Any) -> Float64Array:
+    """Returns a float in `[0, 1]`, or a sequence of them, as an array."""
+    levels = np.asarray(q, dtype=np.float64)
+    inside = np.all((levels >= 0) & (levels <= 1))
+    if levels.ndim > 1 or levels.size == 0 or not inside:
+        raise BayesdropError(
+            "Invalid value for argument `q`. Expected a float in [0, 1] "
+            f"or a sequence of them. Received: q={q}"
+        )
+    return levels
 
 
 def quantiles_of(samples: npt.NDArray[Any], levels: Any) -> Any:

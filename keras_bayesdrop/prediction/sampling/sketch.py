@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.predictive.quantiles import check_quantile_levels
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -162,13 +163,7 @@ class QuantileSketch:
             Array of the shape of one sample; for a sequence, with a leading
             axis as long as `q`.
         """
-        levels = np.asarray(q, dtype=np.float64)
-        inside = np.all((levels >= 0) & (levels <= 1))
-        if levels.ndim > 1 or levels.size == 0 or not inside:
-            raise BayesdropError(
-                "Invalid value for argument `q`. Expected a float in [0, 1] "
-                f"or a sequence of them. Received: q={q}"
-            )
+        levels = check_quantile_levels(q)
         if self._shape is None or self._count == 0:
             raise BayesdropError(
                 "Cannot take a quantile of an empty sketch. Expected at least "
