@@ -27,6 +27,57 @@ class WeightedMean(keras.metrics.Metric):
         return keras.ops.divide_no_nan(self.sum, self.weight)
 
 
+class LabelMetric(keras.metrics.Metric):
+    """A metric of probabilities and labels, smaller for better models.
+
+    A subclass defines `add_labels`.
+
+    Args:
+        from_logits: Bool. `True` if the outputs are logits.
+        name: Name of the metric.
+        dtype: Dtype to compute in.
+    """
+
+    def __init__(self, from_logits: bool, name: str, dtype: Any) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self.from_logits = from_logits
+        self._direction = "down"
+
+    def update_state(
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None
+    ) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: Class numbers `[rows]`, or one-hot `[rows, classes]`;
+                zeros and ones if there is one output.
+            y_pred: Outputs `[rows, classes]` or `[rows, 1]`.
+            sample_weight: Optional weights `[rows]`.
+        """
+        mask = mask_of(y_pred)
+        p, labels = probabilities_and_labels(
+            y_true, y_pred, self.from_logits, self.dtype
+        )
+        self.add_labels(p, labels, sample_weight, mask)
+
+    def add_labels(
+        self, p: Any, labels: Any, sample_weight: Any, mask: Any
+    ) -> None:
+        """Adds the probabilities and labels of a batch.
+
+        Args:
+            p: Probabilities `[rows, ..., classes]`.
+            labels: Zeros and ones of the same shape.
+            sample_weight: Optional weights `[rows]`.
+            mask: Optional mask of the outputs; a masked label weighs 0.
+        """
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "from_logits": self.from_logits}
+
+
 def label_weights(values: Any, sample_weight: Any, mask: Any) -> Any:
     """Returns weights of the shape of `values`; a masked label weighs 0."""
     weights = keras.ops.ones_like(values)

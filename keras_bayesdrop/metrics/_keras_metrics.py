@@ -15,17 +15,17 @@ from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.metrics._keras_batches import LabelMetric
 from keras_bayesdrop.metrics._keras_batches import WeightedMean
 from keras_bayesdrop.metrics._keras_batches import label_weights
 from keras_bayesdrop.metrics._keras_batches import mask_of
-from keras_bayesdrop.metrics._keras_batches import probabilities_and_labels
 from keras_bayesdrop.metrics._keras_batches import top_label
 from keras_bayesdrop.metrics._keras_batches import with_outputs_axis
 from keras_bayesdrop.metrics._regression import check_level
 
 
 @export("keras_bayesdrop.metrics.BrierScore")
-class BrierScore(WeightedMean):
+class BrierScore(LabelMetric, WeightedMean):
     """Brier score as a Keras metric.
 
         Brier = mean{ sum{ (p[i, c] - [y[i] == c])**2 : c } : i }
@@ -57,35 +57,18 @@ class BrierScore(WeightedMean):
         name: str = "brier_score",
         dtype: Any = None,
     ) -> None:
-        super().__init__(name=name, dtype=dtype)
-        self.from_logits = from_logits
-        self._direction = "down"
+        super().__init__(from_logits, name, dtype)
 
-    def update_state(
-        self, y_true: Any, y_pred: Any, sample_weight: Any = None
+    def add_labels(
+        self, p: Any, labels: Any, sample_weight: Any, mask: Any
     ) -> None:
-        """Adds a batch.
-
-        Args:
-            y_true: Class numbers `[rows]`, or one-hot `[rows, classes]`;
-                zeros and ones if there is one output.
-            y_pred: Outputs `[rows, classes]` or `[rows, 1]`.
-            sample_weight: Optional weights `[rows]`.
-        """
-        mask = mask_of(y_pred)
-        p, labels = probabilities_and_labels(
-            y_true, y_pred, self.from_logits, self.dtype
-        )
+        """Adds the probabilities and labels of a batch."""
         score = keras.ops.sum(keras.ops.square(p - labels), axis=-1)
         self.add_values(score, sample_weight, mask)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "from_logits": self.from_logits}
-
 
 @export("keras_bayesdrop.metrics.ExpectedCalibrationError")
-class ExpectedCalibrationError(keras.metrics.Metric):
+class ExpectedCalibrationError(LabelMetric):
     """Expected calibration error as a Keras metric.
 
     With `B[b]` the labels whose confidence lies in bin `b` of equal width,
@@ -126,28 +109,15 @@ class ExpectedCalibrationError(keras.metrics.Metric):
         name: str = "expected_calibration_error",
         dtype: Any = None,
     ) -> None:
-        super().__init__(name=name, dtype=dtype)
+        super().__init__(from_logits, name, dtype)
         self.num_bins = check_positive_int(num_bins, "num_bins")
-        self.from_logits = from_logits
-        self._direction = "down"
         self.gaps = self.add_variable((self.num_bins,), "zeros", name="gaps")
         self.total = self.add_variable((), "zeros", name="total")
 
-    def update_state(
-        self, y_true: Any, y_pred: Any, sample_weight: Any = None
+    def add_labels(
+        self, p: Any, labels: Any, sample_weight: Any, mask: Any
     ) -> None:
-        """Adds a batch.
-
-        Args:
-            y_true: Class numbers `[rows]`, or one-hot `[rows, classes]`;
-                zeros and ones if there is one output.
-            y_pred: Outputs `[rows, classes]` or `[rows, 1]`.
-            sample_weight: Optional weights `[rows]`.
-        """
-        mask = mask_of(y_pred)
-        p, labels = probabilities_and_labels(
-            y_true, y_pred, self.from_logits, self.dtype
-        )
+        """Adds the probabilities and labels of a batch."""
         confidence, right = top_label(p, labels)
         weights = label_weights(confidence, sample_weight, mask)
         gap = weights * (keras.ops.cast(right, self.dtype) - confidence)
@@ -170,11 +140,7 @@ class ExpectedCalibrationError(keras.metrics.Metric):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "num_bins": self.num_bins,
-            "from_logits": self.from_logits,
-        }
+        return {**super().get_config(), "num_bins": self.num_bins}
 
 
 @export("keras_bayesdrop.metrics.IntervalCoverage")
