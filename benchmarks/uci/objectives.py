@@ -11,46 +11,27 @@ References:
       15 and 17, and section 4 of the supplement.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import functools
 
 import keras
-import numpy as np
 
-from uci.data import Part
 from uci.data import UciSet
 from uci.dropout_loss import DropoutLoss
 from uci.method import Method
-from uci.network import TrainedNetwork
 from uci.network import in_units_of_y
 from uci.network import network
 from uci.recipe import HYPERPARAMETERS
 from uci.recipe import TRAINING_SAMPLES
-from uci.recipe import USUAL
 from uci.recipe import Recipe
+from uci.recipe import by_recipe
 from uci.settings import Settings
-from uci.together import at_once
 
 RELEASED_PRECISION = 10.0
 
 
-def usual(uci: UciSet) -> dict[str, Any]:
-    """Returns the settings of the paper."""
-    return {**USUAL, "hidden_layers": 1}
-
-
 def by_objective(objective: str) -> Method:
     """Returns the method that maximises an objective of `MonteCarloModel`."""
-
-    def fit(
-        parts: Sequence[Part],
-        uci: UciSet,
-        settings: Settings,
-        seeds: Sequence[np.random.SeedSequence],
-    ) -> list[TrainedNetwork]:
-        return recipe(objective, uci, settings).fit(parts, settings, seeds)
-
-    return Method(fit, usual, at_once())
+    return by_recipe(functools.partial(recipe, objective), hidden_layers=1)
 
 
 def recipe(objective: str, uci: UciSet, settings: Settings) -> Recipe:

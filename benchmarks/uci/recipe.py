@@ -17,11 +17,14 @@ import numpy as np
 from uci.data import Array
 from uci.data import Part
 from uci.data import Scaling
+from uci.data import UciSet
+from uci.method import Method
 from uci.network import TrainedNetwork
 from uci.settings import Settings
 from uci.together import Member
 from uci.together import MemberLoss
 from uci.together import Schedule
+from uci.together import at_once
 from uci.together import train
 
 # The set-up of the paper, whatever the set.
@@ -108,3 +111,27 @@ class Recipe:
                 strict=True,
             )
         ]
+
+
+def by_recipe(
+    recipe: Callable[[UciSet, Settings], Recipe], hidden_layers: int
+) -> Method:
+    """Returns the method that trains a recipe.
+
+    Args:
+        recipe: Returns what there is to train on a set.
+        hidden_layers: Hidden layers of the paper's networks.
+    """
+
+    def fit(
+        parts: Sequence[Part],
+        uci: UciSet,
+        settings: Settings,
+        seeds: Sequence[np.random.SeedSequence],
+    ) -> list[TrainedNetwork]:
+        return recipe(uci, settings).fit(parts, settings, seeds)
+
+    def usual(uci: UciSet) -> dict[str, Any]:
+        return {**USUAL, "hidden_layers": hidden_layers}
+
+    return Method(fit, usual, at_once())

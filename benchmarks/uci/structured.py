@@ -11,44 +11,25 @@ References:
       and section 4 of the supplement.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import functools
 
 import keras
-import numpy as np
 
 from uci.bayesian_loss import BayesianLoss
 from uci.bayesian_network import bayesian_network
 from uci.bayesian_network import in_units_of_y
-from uci.data import Part
 from uci.data import UciSet
 from uci.method import Method
-from uci.network import TrainedNetwork
 from uci.recipe import HYPERPARAMETERS
 from uci.recipe import TRAINING_SAMPLES
-from uci.recipe import USUAL
 from uci.recipe import Recipe
+from uci.recipe import by_recipe
 from uci.settings import Settings
-from uci.together import at_once
-
-
-def usual(uci: UciSet) -> dict[str, Any]:
-    """Returns the settings of the paper."""
-    return {**USUAL, "hidden_layers": 2}
 
 
 def by_structure(structure: str) -> Method:
     """Returns the method with a structure for the inner kernels."""
-
-    def fit(
-        parts: Sequence[Part],
-        uci: UciSet,
-        settings: Settings,
-        seeds: Sequence[np.random.SeedSequence],
-    ) -> list[TrainedNetwork]:
-        return recipe(structure, uci, settings).fit(parts, settings, seeds)
-
-    return Method(fit, usual, at_once())
+    return by_recipe(functools.partial(recipe, structure), hidden_layers=2)
 
 
 def recipe(structure: str, uci: UciSet, settings: Settings) -> Recipe:
