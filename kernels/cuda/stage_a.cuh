@@ -12,6 +12,7 @@
 #include "cuda/number.cuh"
 #include "cuda/params.h"
 #include "cuda/ptx.h"
+#include "cuda/tile_words.cuh"
 
 namespace kbd {
 
@@ -69,7 +70,7 @@ class PlainA {
       }
       return;
     }
-    const int at = int(threadIdx.x) % kRowWords * Traits::kWord;
+    const int at = OwnWords::column();
     int32_t column[Traits::kWord];
 #pragma unroll
     for (int j = 0; j < Traits::kWord; ++j) {
@@ -78,7 +79,7 @@ class PlainA {
     }
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
-      const int row = int(threadIdx.x) / kRowWords + i * (Traits::kThreads / kRowWords);
+      const int row = OwnWords::row(i);
       const int64_t offset = table_->offset[row];
       if constexpr (sizeof(T) == 4) {
         const bool valid = offset >= 0 && column[0] >= 0;
@@ -99,12 +100,7 @@ class PlainA {
   __device__ __forceinline__ void finish(T* tile, int32_t) {
     if constexpr (sizeof(T) == 2) {
       if (!vector_) {
-        const int at = int(threadIdx.x) % kRowWords * Traits::kWord;
-#pragma unroll
-        for (int i = 0; i < kWords; ++i) {
-          const int row = int(threadIdx.x) / kRowWords + i * (Traits::kThreads / kRowWords);
-          *reinterpret_cast<uint32_t*>(tile + row * Traits::kLdA + at) = words_[i];
-        }
+        OwnWords::store(tile, words_);
       }
     }
   }
@@ -112,8 +108,8 @@ class PlainA {
  private:
   static constexpr int kRowChunks = Traits::kK / Traits::kVector;
   static constexpr int kChunks = Traits::kM * kRowChunks;
-  static constexpr int kRowWords = Traits::kK / Traits::kWord;
-  static constexpr int kWords = Traits::kM * kRowWords / Traits::kThreads;
+  using OwnWords = TileWords<Traits, Traits::kM, Traits::kK, Traits::kLdA>;
+  static constexpr int kWords = OwnWords::kCount;
 
   const T* a_;
   const Table* table_;

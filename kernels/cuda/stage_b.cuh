@@ -10,6 +10,7 @@
 #include "cuda/number.cuh"
 #include "cuda/params.h"
 #include "cuda/ptx.h"
+#include "cuda/tile_words.cuh"
 
 namespace kbd {
 
@@ -30,7 +31,7 @@ class StageB {
     } else {
 #pragma unroll
       for (int j = 0; j < Traits::kWord; ++j) {
-        const int32_t n = first_column + int(threadIdx.x) % kRowWords * Traits::kWord + j;
+        const int32_t n = first_column + OwnWords::column() + j;
         column_[j] = n < width ? (columns ? columns[n] : n) : -1;
       }
     }
@@ -48,10 +49,10 @@ class StageB {
       }
       return;
     }
-    const int at = int(threadIdx.x) % kRowWords * Traits::kWord;
+    const int at = OwnWords::column();
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
-      const int row = int(threadIdx.x) / kRowWords + i * (Traits::kThreads / kRowWords);
+      const int row = OwnWords::row(i);
       const bool inside = k0 + row < depth_;
       const T* from = w_ + (inside ? row_of(k0 + row) * stride_ : 0);
       if constexpr (sizeof(T) == 4) {
@@ -73,12 +74,7 @@ class StageB {
   __device__ __forceinline__ void finish(T* tile, int32_t) {
     if constexpr (sizeof(T) == 2) {
       if (!vector_) {
-        const int at = int(threadIdx.x) % kRowWords * Traits::kWord;
-#pragma unroll
-        for (int i = 0; i < kWords; ++i) {
-          const int row = int(threadIdx.x) / kRowWords + i * (Traits::kThreads / kRowWords);
-          *reinterpret_cast<uint32_t*>(tile + row * Traits::kLdB + at) = words_[i];
-        }
+        OwnWords::store(tile, words_);
       }
     }
   }
@@ -86,8 +82,8 @@ class StageB {
  private:
   static constexpr int kRowChunks = Traits::kN / Traits::kVector;
   static constexpr int kChunks = Traits::kK * kRowChunks / Traits::kThreads;
-  static constexpr int kRowWords = Traits::kN / Traits::kWord;
-  static constexpr int kWords = Traits::kK * kRowWords / Traits::kThreads;
+  using OwnWords = TileWords<Traits, Traits::kK, Traits::kN, Traits::kLdB>;
+  static constexpr int kWords = OwnWords::kCount;
 
   __device__ __forceinline__ int64_t row_of(int32_t k) const {
 #if defined(KBD_MUTATION) && KBD_MUTATION == 1  // A defect that the tests must find.
