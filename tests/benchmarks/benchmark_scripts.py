@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of the benchmarks share: importing them, and a small UCI set."""
+"""Imports and runs the benchmarks for their tests, and makes a UCI set."""
 
 import importlib
+import os
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[2] / "benchmarks"
+RESULTS = BENCHMARKS / "results"
 
 
 def script(name):
@@ -17,6 +20,22 @@ def script(name):
         return importlib.import_module(name)
     finally:
         sys.path.remove(str(BENCHMARKS))
+
+
+def run(name, *arguments):
+    """Runs a benchmark, which must write no results; returns what it prints."""
+    before = {path: path.stat().st_mtime_ns for path in RESULTS.iterdir()}
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / name), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "MPLBACKEND": "agg", "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert done.returncode == 0, done.stderr
+    after = {path: path.stat().st_mtime_ns for path in RESULTS.iterdir()}
+    assert before == after
+    return done.stdout
 
 
 def regression(rows, seed=0, features=3):

@@ -2,32 +2,14 @@
 """The benchmarks of learned noise run, on little data, and write nothing."""
 
 import gzip
-import os
-import pathlib
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benchmarks" / "results"
-
-
-def run(script, *arguments):
-    """Runs a benchmark; returns what it prints."""
-    before = {path: path.stat().st_mtime_ns for path in RESULTS.iterdir()}
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / script), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert done.returncode == 0, done.stderr
-    after = {path: path.stat().st_mtime_ns for path in RESULTS.iterdir()}
-    assert before == after
-    return done.stdout
+from tests.benchmarks.benchmark_scripts import BENCHMARKS
+from tests.benchmarks.benchmark_scripts import run
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +53,7 @@ def test_missing_data(tmp_path):
     done = subprocess.run(
         [
             sys.executable,
-            str(ROOT / "benchmarks" / "bench_sparse_vd.py"),
+            str(BENCHMARKS / "bench_sparse_vd.py"),
             *("--data", str(tmp_path)),
         ],
         capture_output=True,
