@@ -19,9 +19,9 @@ PROBABILITY_METRICS = (
     (metrics.ExpectedCalibrationError, metrics.expected_calibration_error),
 )
 ALL = (
-    metrics.BrierScore(from_logits=True),
-    metrics.ExpectedCalibrationError(num_bins=7, from_logits=True),
-    metrics.IntervalCoverage(0.8, noise_precision=4.0),
+    (metrics.BrierScore, {"from_logits": True}),
+    (metrics.ExpectedCalibrationError, {"num_bins": 7, "from_logits": True}),
+    (metrics.IntervalCoverage, {"level": 0.8, "noise_precision": 4.0}),
 )
 
 
@@ -141,13 +141,15 @@ class StreamingTest(TestCase):
                 want = np.mean(mean < 1)
                 self.assertAllClose(metric.result(), want)
 
-    @parameterized.parameters(*range(len(ALL)))
-    def test_config_and_reset(self, index):
-        metric = ALL[index]
+    @parameterized.parameters(*ALL)
+    def test_config_and_reset(self, metric_class, arguments):
+        metric = metric_class(**arguments)
         config = keras.saving.serialize_keras_object(metric)
         again = keras.saving.deserialize_keras_object(config)
         self.assertIs(type(again), type(metric))
         self.assertEqual(again.get_config(), metric.get_config())
+        for name, value in arguments.items():
+            self.assertEqual(getattr(again, name), value)
         self.assertEqual(float(again.result()), 0.0)
         again.update_state(np.zeros(3), np.full((3, 1), 0.3))
         value = float(again.result())
@@ -156,6 +158,18 @@ class StreamingTest(TestCase):
         self.assertEqual(float(again.result()), 0.0)
         again.update_state(np.zeros(3), np.full((3, 1), 0.3))
         self.assertEqual(float(again.result()), value)
+
+    @parameterized.parameters(*[each for each, _ in PROBABILITY_METRICS])
+    def test_less_is_better(self, metric_class):
+        # Callbacks with mode="auto" ask the metrics of the model.
+        metric = metric_class(name="score")
+        model = keras.Sequential([keras.layers.Dense(1, "sigmoid")])
+        model.compile("sgd", "binary_crossentropy", metrics=[metric])
+        callback = keras.callbacks.EarlyStopping(monitor="score")
+        zeros = np.zeros((2, 1))
+        model.fit(zeros, zeros, callbacks=[callback], verbose=0)
+        self.assertTrue(callback.monitor_op(1.0, 2.0))
+        self.assertFalse(callback.monitor_op(2.0, 1.0))
 
     def test_evaluate_save_and_load(self):
         x, y, model = classifier(jit=False)
