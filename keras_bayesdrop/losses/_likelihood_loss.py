@@ -42,17 +42,27 @@ class LikelihoodLoss(keras.losses.Loss):
         Returns:
             Tensor `[...]`: the sum over the last axis.
         """
+        aligned = self._aligned(y_true, y_pred)
+        return keras.ops.sum(self._log_density(*aligned), axis=-1)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Returns minus the log density, one number per example."""
+        return -self.log_prob(y_true, y_pred)
+
+    @property
+    def in_nats(self) -> bool:
+        """True if the loss is minus `log_prob`, in nats."""
+        return True
+
+    def _aligned(self, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+        """Returns targets and outputs as tensors of the same rank."""
         y_pred = keras.ops.convert_to_tensor(y_pred, dtype=self.dtype)
         y_true = keras.ops.convert_to_tensor(y_true, dtype=self.dtype)
         if len(y_pred.shape) == 1:
             y_pred = keras.ops.expand_dims(y_pred, -1)
         if len(y_true.shape) == len(y_pred.shape) - 1:
             y_true = keras.ops.expand_dims(y_true, -1)
-        return keras.ops.sum(self._log_density(y_true, y_pred), axis=-1)
-
-    def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Returns minus the log density, one number per example."""
-        return -self.log_prob(y_true, y_pred)
+        return y_true, y_pred
 
     def _log_density(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the log density of every value, both of the same rank."""

@@ -62,7 +62,7 @@ class Regression(Head):
     Example:
     ```python
     Regression(noise_precision=4.0)  # noise of standard deviation 0.5
-    Regression(noise_precision=[4.0, 100.0])  # 0.5 and 0.1, of two outputs
+    Regression(noise_precision=[4.0, 100.0])  # one for each of two outputs
     ```
     """
 

@@ -84,6 +84,11 @@ def check_likelihood_loss(loss: Any) -> Any:
                 "of the targets. Expected label_smoothing=0. Received: "
                 f"label_smoothing={instance.label_smoothing!r} in {loss!r}"
             )
+    if not getattr(instance, "in_nats", True):
+        raise BayesdropError(
+            "The loss weighs its terms, and is no log-likelihood. Expected "
+            f"beta=0. Received: beta={instance.beta!r} in {loss!r}"
+        )
     reduction = getattr(instance, "reduction", _MEANS[0])
     if reduction not in _MEANS:
         raise BayesdropError(

@@ -192,6 +192,7 @@ SCENES = {
     "register_rule": _square,
     "conformal": lambda: _predicted(_regression(), return_samples=True),
     "noise_precision": lambda: _predicted(_regression(), return_samples=True),
+    "with_noise": lambda: _predicted(_regression(), return_samples=True),
     "temperature": _half_right,
     "defer": lambda: _predicted(usual()),
     "plot": lambda: _predicted(usual()),

@@ -83,3 +83,88 @@ class HeteroscedasticGaussianNLLTest(TestCase):
     def test_bad_limit(self, limit):
         with pytest.raises(BayesdropError, match="`log_variance_limit`"):
             HeteroscedasticGaussianNLL(limit)
+
+    @parameterized.parameters(-0.1, 1.5, float("nan"), None, "0.5", True)
+    def test_bad_beta(self, beta):
+        with pytest.raises(BayesdropError, match="`beta`"):
+            HeteroscedasticGaussianNLL(beta=beta)
+
+
+class BetaTest(TestCase):
+    def _outputs(self):
+        rng = np.random.default_rng(0)
+        y, mean, log_variance = rng.normal(size=(3, 6, 2))
+        log_variance[0] = [-9.0, 9.0]  # Beyond the limit.
+        return y, tf.constant(np.concatenate([mean, log_variance], axis=-1))
+
+    def _gradient(self, loss, y, outputs):
+        with tf.GradientTape() as tape:
+            tape.watch(outputs)
+            value = loss(y, outputs)
+        return value, tape.gradient(value, outputs)
+
+    @parameterized.parameters(0.25, 0.5, 1.0)
+    def test_weights_each_term_and_gradient(self, beta):
+        y, outputs = self._outputs()
+        mean, raw = np.split(outputs.numpy(), 2, axis=-1)
+        s = np.clip(raw, -4.0, 4.0)
+        options = {"dtype": "float64", "reduction": "sum"}
+        loss = HeteroscedasticGaussianNLL(4.0, beta, **options)
+        value, gradient = self._gradient(loss, y, outputs)
+        weight = np.exp(beta * s)
+        terms = scipy.stats.norm.logpdf(y, mean, np.exp(s / 2))
+        self.assertAllClose(value, -(weight * terms).sum(), rtol=1e-12)
+        # The gradient of the plain loss, times a weight that is fixed.
+        error = y - mean
+        by_mean = -weight * error * np.exp(-s)
+        by_log = -weight * (np.square(error) * np.exp(-s) - 1) / 2
+        self.assertAllClose(
+            gradient, np.concatenate([by_mean, by_log], -1), rtol=1e-10
+        )
+        self.assertFalse(loss.in_nats)
+
+    def test_one_gives_means_the_gradient_of_a_squared_error(self):
+        y, outputs = self._outputs()
+        loss = HeteroscedasticGaussianNLL(
+            beta=1.0, dtype="float64", reduction="sum"
+        )
+        _, gradient = self._gradient(loss, y, outputs)
+        self.assertAllClose(gradient[:, :2], outputs[:, :2] - y, rtol=1e-12)
+
+    def test_zero_is_the_plain_loss(self):
+        y, outputs = self._outputs()
+        plain = HeteroscedasticGaussianNLL()
+        loss = HeteroscedasticGaussianNLL(beta=0)
+        self.assertAllEqual(loss(y, outputs), plain(y, outputs))
+        self.assertTrue(loss.in_nats)
+
+    def test_log_prob_is_in_nats_for_any_beta(self):
+        y, outputs = self._outputs()
+        plain = HeteroscedasticGaussianNLL()
+        weighted = HeteroscedasticGaussianNLL(beta=0.5)
+        self.assertAllEqual(
+            weighted.log_prob(y, outputs), plain.log_prob(y, outputs)
+        )
+
+    def test_bad_shapes(self):
+        loss = HeteroscedasticGaussianNLL(beta=0.5)
+        with pytest.raises(BayesdropError, match="even number"):
+            loss(np.zeros((2, 1)), np.zeros((2, 3)))
+        with pytest.raises(BayesdropError, match="do not fit"):
+            loss(np.zeros((2, 2)), np.zeros((2, 2)))
+        # Targets [rows] are those of one output.
+        self.assertEqual(loss(np.zeros(3), np.zeros((3, 2))).shape, ())
+
+    def test_saved_with_a_compiled_model(self):
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)])
+        model.compile("sgd", HeteroscedasticGaussianNLL(7.0, beta=0.5))
+        x, y = np.ones((5, 3)), np.zeros((5, 2))
+        model.fit(x, y, verbose=0)
+        path = f"{self.get_temp_dir()}/model.keras"
+        model.save(path)
+        loaded = keras.models.load_model(path)
+        self.assertEqual(loaded.loss.beta, 0.5)
+        self.assertEqual(loaded.loss.log_variance_limit, 7.0)
+        self.assertAllClose(
+            loaded.evaluate(x, y, verbose=0), model.evaluate(x, y, verbose=0)
+        )

@@ -7,6 +7,7 @@ from absl.testing import parameterized
 
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.losses import GaussianNLL
+from keras_bayesdrop.losses import HeteroscedasticGaussianNLL
 from keras_bayesdrop.training._loss_terms import check_likelihood_loss
 from keras_bayesdrop.training._loss_terms import terms_of
 from tests.helpers import TestCase
@@ -143,6 +144,11 @@ class CheckTest(TestCase):
 
         with pytest.raises(BayesdropError, match="log_prob"):
             check_likelihood_loss(Mine())
+
+    def test_weighted_terms(self):
+        check_likelihood_loss(HeteroscedasticGaussianNLL())
+        with pytest.raises(BayesdropError, match=r"Expected beta=0.*beta=0\.5"):
+            check_likelihood_loss(HeteroscedasticGaussianNLL(beta=0.5))
 
     def test_smoothed_labels(self):
         with pytest.raises(BayesdropError, match="label_smoothing"):
