@@ -104,7 +104,8 @@ def predict_with_uncertainty(
             `RaoBlackwell`.
         head: `"regression"`, `"heteroscedastic"` (means and log variances on
             the last axis), `"classification"`, `"binary"`, or `"auto"` to
-            read it off the last activation or the compiled loss; or an object
+            read it off the last activation, the compiled loss and the values
+            of the first batch (`explain` shows the reason); or an object
             with more choices: `Regression(noise_precision=...)`,
             `Heteroscedastic(mean=..., log_variance=...)` for two outputs,
             `Classification(from_logits=...)`, `Binary(from_logits=...)`; or a

@@ -11,6 +11,7 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import BayesdropWarning
 from tests.prediction import head_cases
 from tests.prediction import head_models
+from tests.prediction import unclear_heads
 from tests.prediction.small_model import predict
 
 # Samples run one at a time, or all are the same: no news about heads.
@@ -36,9 +37,9 @@ def test_head(name):
     assert report.head == repr(head)
 
 
-@pytest.mark.parametrize("name", head_cases.ERRORS)
+@pytest.mark.parametrize("name", unclear_heads.ERRORS)
 def test_error(name):
-    build, message = head_cases.ERRORS[name]
+    build, message = unclear_heads.ERRORS[name]
     model = build()
     with pytest.raises(BayesdropError, match=message) as error:
         predicted(model)
@@ -52,9 +53,9 @@ def test_error(name):
         assert predicted(model, head=head).task == head.task
 
 
-@pytest.mark.parametrize("name", head_cases.WARNINGS)
+@pytest.mark.parametrize("name", unclear_heads.WARNINGS)
 def test_warning(name):
-    model = head_cases.WARNINGS[name]()
+    model = unclear_heads.WARNINGS[name]()
     with pytest.warns(BayesdropWarning, match="head='classification'"):
         p = predicted(model)
     assert p.task == "regression"

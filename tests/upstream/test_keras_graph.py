@@ -227,3 +227,11 @@ class ChangesTest(TestCase):
         for _ in range(2):
             model.fit(X, X, verbose=0)
         self.assertEqual(requested.count("train"), 2)
+
+
+def test_loss_holds_the_function_that_it_calls():
+    loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    function, arguments = private_keras.function_of_loss(loss)
+    assert function is keras.losses.binary_crossentropy
+    assert arguments["from_logits"] is True
+    assert private_keras.function_of_loss("mse") == (None, {})
