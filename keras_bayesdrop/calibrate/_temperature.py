@@ -30,6 +30,7 @@ from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import binary_labels
 from keras_bayesdrop.predictive.labels import class_labels
 from keras_bayesdrop.predictive.mixture import log_mean_exp
+from keras_bayesdrop.predictive.observations import tasks_of
 
 # The search runs from exp(-4) = 0.018 to exp(4) = 55.
 _LOG_RANGE = 4.0
@@ -86,12 +87,12 @@ class Temperature(Plain):
             A `Predictive` for a `Predictive`, probabilities for an array.
         """
         if isinstance(prediction, Predictive):
-            p = check_predictive(prediction, ("classification", "binary"))
+            p = check_predictive(prediction, tasks_of("class", "label"))
             if self.of == "mean":
                 return temper_mean(p, self.temperature)
             return temper_samples(p, self.temperature)
-        logits, task = _array_logits(prediction, from_logits)
-        return at_temperature(logits, task, self.temperature)
+        logits, kind = _array_logits(prediction, from_logits)
+        return at_temperature(logits, kind, self.temperature)
 
 
 @truth_first
@@ -146,17 +147,17 @@ def temperature(
         - [Rahaman and Thiery, 2021](https://arxiv.org/abs/2007.08792), on
           tempering before or after averaging.
     """
-    logits, task, of = _all_logits(prediction, from_logits)
+    logits, kind, of = _all_logits(prediction, from_logits)
     known: Any = (
         binary_labels(logits[0], y)
-        if task == "binary"
+        if kind == "label"
         else class_labels(logits[0], y)
     )
 
     def log_likelihood(log_temperature: float) -> float:
         h = math.exp(log_temperature)
         logs = [
-            log_label_probabilities(sample, known, task, h) for sample in logits
+            log_label_probabilities(sample, known, kind, h) for sample in logits
         ]
         return float(np.mean(log_mean_exp(np.stack(logs).astype(np.float64))))
 
@@ -174,25 +175,29 @@ def temperature(
 def _all_logits(
     prediction: Predictive | npt.ArrayLike, from_logits: bool
 ) -> tuple[Array, str, str]:
-    """Returns logits `[T, rows, ...]`, the task, and the field `of`."""
+    """Returns logits `[T, rows, ...]`, their kind, and the field `of`.
+
+    The kind is that of an observation, `"class"` or `"label"`.
+    """
     if not isinstance(prediction, Predictive):
-        logits, task = _array_logits(prediction, from_logits)
-        return logits[None], task, "mean"
-    p = check_predictive(prediction, ("classification", "binary"))
+        logits, kind = _array_logits(prediction, from_logits)
+        return logits[None], kind, "mean"
+    p = check_predictive(prediction, tasks_of("class", "label"))
+    kind = p.head.observation
     if p.samples is None:
-        return to_logits(p.mean, p.task)[None], p.task, "mean"
-    return to_logits(p.samples, p.task), p.task, "samples"
+        return to_logits(p.mean, kind)[None], kind, "mean"
+    return to_logits(p.samples, kind), kind, "samples"
 
 
 def _array_logits(
     prediction: npt.ArrayLike, from_logits: bool
 ) -> tuple[Array, str]:
-    """Returns the logits of an array `[rows, ...]`, and the task."""
+    """Returns the logits of an array `[rows, ...]`, and their kind."""
     if from_logits:
         logits = finite_numbers("prediction", prediction)
         check_some(logits)
         classes = logits.ndim > 1 and logits.shape[-1] > 1
-        return logits, "classification" if classes else "binary"
-    values, task = probabilities(prediction)
+        return logits, "class" if classes else "label"
+    values, kind = probabilities(prediction)
     check_some(values)
-    return to_logits(as_floating(values), task), task
+    return to_logits(as_floating(values), kind), kind

@@ -11,24 +11,28 @@ from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.predictive import Predictive
 
 
-def to_logits(p: Array, task: str) -> Array:
+def to_logits(p: Array, kind: str) -> Array:
     """Returns finite logits of probabilities.
 
     For classes they are the logarithms, `[..., classes]`; for binary the log
     odds. A probability of 0 or 1 is replaced by the next float32, so that a
     temperature can still change it.
+
+    Args:
+        p: Probabilities `[..., classes]`, or `[...]` for binary.
+        kind: Kind of an observation, `"class"` or `"label"`.
     """
     floats = np.finfo(np.float32)
     log_p = np.log(np.maximum(p, floats.tiny))
-    if task == "classification":
+    if kind == "class":
         return np.asarray(log_p)
     return np.asarray(log_p - np.log(np.maximum(1 - p, floats.epsneg / 2)))
 
 
-def at_temperature(logits: Array, task: str, temperature: float) -> Array:
+def at_temperature(logits: Array, kind: str, temperature: float) -> Array:
     """Returns the probabilities at a temperature, in the type of the logits."""
     scaled = logits / logits.dtype.type(temperature)
-    if task == "classification":
+    if kind == "class":
         shifted = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
         return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
     # The exponent is never positive, so it cannot overflow.
@@ -37,18 +41,18 @@ def at_temperature(logits: Array, task: str, temperature: float) -> Array:
 
 
 def log_label_probabilities(
-    logits: Array, labels: Any, task: str, temperature: float
+    logits: Array, labels: Any, kind: str, temperature: float
 ) -> Array:
     """Returns the log probability of each label at a temperature.
 
     Args:
         logits: Array `[..., classes]`, or `[...]` for binary.
         labels: Class numbers `[...]`, or bools for binary.
-        task: `"classification"` or `"binary"`.
+        kind: Kind of an observation, `"class"` or `"label"`.
         temperature: Positive float.
     """
     scaled = logits / logits.dtype.type(temperature)
-    if task == "binary":
+    if kind == "label":
         against = np.where(labels, -scaled, scaled)
         return np.asarray(-np.logaddexp(0, against))
     scaled = scaled - scaled.max(axis=-1, keepdims=True)
@@ -65,7 +69,8 @@ def temper_samples(p: Predictive, h: float) -> Predictive:
             "predict_with_uncertainty(..., return_samples=True), or fit the "
             "temperature to predictions without samples."
         )
-    samples = at_temperature(to_logits(p.samples, p.task), p.task, h)
+    kind = p.head.observation
+    samples = at_temperature(to_logits(p.samples, kind), kind, h)
     return dataclasses.replace(
         p,
         mean=samples.mean(axis=0, dtype=np.float64).astype(p.mean.dtype),
@@ -81,10 +86,8 @@ def temper_samples(p: Predictive, h: float) -> Predictive:
 
 def temper_mean(p: Predictive, h: float) -> Predictive:
     """Tempers the mean; fields that need samples become `None`."""
-    old = p.mean.astype(np.float64)
-    new = at_temperature(
-        to_logits(p.mean, p.task).astype(np.float64), p.task, h
-    )
+    old, kind = p.mean.astype(np.float64), p.head.observation
+    new = at_temperature(to_logits(p.mean, kind).astype(np.float64), kind, h)
     spread = old * (1 - old)
     slope = np.divide(
         new * (1 - new), h * spread, out=np.zeros_like(old), where=spread > 0

@@ -3,15 +3,10 @@
 
 import csv
 import pathlib
-from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from keras_bayesdrop.predictive import Predictive
-
-_Column = tuple[str, npt.NDArray[Any]]
+from keras_bayesdrop.predictive.table import columns_of
+from keras_bayesdrop.predictive.table import quantities
 
 
 def write_table(
@@ -31,7 +26,7 @@ def write_table(
     columns = [
         (f"{output}_{name}" if several else name, values)
         for output, predictive in predictions.items()
-        for name, values in table_columns(predictive, level)
+        for name, values in columns_of(quantities(predictive, level)).items()
     ]
     rows = len(next(iter(predictions.values())))
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -39,38 +34,3 @@ def write_table(
         writer.writerow(["row", *(name for name, _ in columns)])
         for row in range(rows):
             writer.writerow([row, *(str(values[row]) for _, values in columns)])
-
-
-def table_columns(predictive: Predictive, level: float) -> list[_Column]:
-    """Returns the columns of one output, each with a value per row.
-
-    Args:
-        predictive: The prediction.
-        level: Probability of the interval.
-    """
-    lower, upper = predictive.interval(level)
-    quantities: dict[str, npt.NDArray[Any]] = {}
-    if predictive.task == "classification":
-        quantities["class"] = np.argmax(predictive.mean, axis=-1)
-    quantities |= {"mean": predictive.mean, "std": predictive.std}
-    if predictive.noise_precision is not None:
-        quantities["total_std"] = np.sqrt(predictive.total)
-    quantities |= {"lower": lower, "upper": upper}
-    for q in predictive.quantile_levels or ():
-        quantities[f"q{q:g}"] = predictive.quantile(q)
-    if predictive.task != "regression":
-        quantities["entropy"] = predictive.predictive_entropy
-        quantities["mutual_information"] = predictive.mutual_information
-    return [
-        column
-        for name, values in quantities.items()
-        for column in _split(name, values)
-    ]
-
-
-def _split(name: str, values: npt.NDArray[Any]) -> Iterator[_Column]:
-    """Splits an array into columns, named by their index in a row."""
-    for place in np.ndindex(values.shape[1:]):
-        full = "_".join([name, *map(str, place)])
-        index = (slice(None), *place)
-        yield full, values[index]

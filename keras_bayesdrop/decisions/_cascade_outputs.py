@@ -120,23 +120,26 @@ def _check_fit(fast: Any, slow: Any) -> None:
             f"[rows, {', '.join(map(str, wanted))}], as of the fast model. "
             f"Received: [rows, {', '.join(map(str, shape))}] from the slow one"
         )
-    tasks = [
-        leaf.task if isinstance(leaf, Predictive) else None
+    heads = [
+        leaf.head if isinstance(leaf, Predictive) else None
         for leaf in (fast, slow)
     ]
-    if None not in tasks and tasks[0] != tasks[1]:
+    first, second = heads
+    if first and second and first.observation != second.observation:
         raise BayesdropError(
             "The two models have different tasks. Expected the same from "
-            f"both. Received: {tasks[0]!r} from the fast model, {tasks[1]!r} "
-            "from the slow one"
+            f"both. Received: {first.task!r} from the fast model, "
+            f"{second.task!r} from the slow one"
         )
-    for leaf, other in ((fast, tasks[1]), (slow, tasks[0])):
-        if isinstance(leaf, Predictive) or other in (None, "regression"):
+    for leaf, other in ((fast, second), (slow, first)):
+        if isinstance(leaf, Predictive) or other is None:
+            continue
+        if other.observation == "number":
             continue
         if np.any((leaf < 0) | (leaf > 1)):
             raise BayesdropError(
                 "The output of one model is not a probability. Expected "
-                f"numbers in [0, 1], since the other has task={other!r} (an "
-                "output of logits needs its softmax). Received: values from "
-                f"{leaf.min()} to {leaf.max()}"
+                "numbers in [0, 1], since the other has "
+                f"task={other.task!r} (an output of logits needs its "
+                f"softmax). Received: values from {leaf.min()} to {leaf.max()}"
             )

@@ -17,7 +17,7 @@ def class_samples(predictive: Predictive, method: str) -> Float64Array:
         method: Acquisition method, for the error message.
     """
     samples = _joint(predictive, method)
-    binary = predictive.task == "binary"
+    binary = predictive.head.observation == "label"
     shape = samples.shape[2:]
     if shape not in ((), (1,)) if binary else len(shape) != 1:
         raise BayesdropError(

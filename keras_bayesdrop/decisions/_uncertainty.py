@@ -11,9 +11,7 @@ from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.predictive.labels import binary_labels
-from keras_bayesdrop.predictive.labels import class_labels
-from keras_bayesdrop.predictive.labels import regression_targets
+from keras_bayesdrop.predictive.observations import observation_of
 
 QUANTITIES = (
     "expected_loss",
@@ -52,16 +50,11 @@ def row_uncertainty(
 def expected_loss(predictive: Predictive) -> Array:
     """Returns the loss that a prediction expects, [rows, ...].
 
-    classification   1 - max{ mean[c] : c }     probability of an error
-    binary           min(mean, 1 - mean)        probability of an error
-    regression       epistemic + aleatoric      mean of the squared error
+    classes    1 - max{ mean[c] : c }     probability of an error
+    labels     min(mean, 1 - mean)        probability of an error
+    numbers    epistemic + aleatoric      mean of the squared error
     """
-    if predictive.task == "regression":
-        return predictive.total
-    mean = predictive.mean
-    if predictive.task == "binary":
-        return np.asarray(np.minimum(mean, 1.0 - mean))
-    return np.asarray(1.0 - mean.max(axis=-1))
+    return observation_of(predictive).expected_loss(predictive)
 
 
 def mean_per_row(values: npt.NDArray[np.generic]) -> Float64Array:
@@ -92,14 +85,8 @@ def check_row_values(
 def row_losses(predictive: Predictive, y: npt.ArrayLike) -> Float64Array:
     """Returns the loss of each row, against its labels.
 
-    Classification and binary: the share of wrong labels of the row. Regression:
-    the squared error, averaged over the outputs of the row. `expected_loss` is
-    the expectation of this loss.
+    Classes and labels: the share of wrong labels of the row. Numbers: the
+    squared error, averaged over the outputs of the row. `expected_loss` is the
+    expectation of this loss.
     """
-    mean = predictive.mean
-    if predictive.task == "regression":
-        return mean_per_row(np.square(mean - regression_targets(mean, y)))
-    if predictive.task == "binary":
-        return mean_per_row((mean >= 0.5) != binary_labels(mean, y))
-    wrong = np.argmax(mean, axis=-1) != class_labels(mean, y)
-    return mean_per_row(wrong)
+    return mean_per_row(observation_of(predictive).losses(predictive, y))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calibration curve of a regression, and the area that it leaves."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,8 @@ from keras_bayesdrop.metrics._regression import sample_array
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import regression_targets
 from keras_bayesdrop.predictive.mixture import normal_cdf
+from keras_bayesdrop.predictive.sample_noise import knows_noise
+from keras_bayesdrop.predictive.sample_noise import sample_precision
 
 # Default levels of a curve: 0.01, 0.02, ..., 0.99.
 _LEVELS = tuple(percent / 100 for percent in range(1, 100))
@@ -69,8 +70,9 @@ def calibration_curve(
 
     with `lower` and `upper` of `Predictive.interval(q)`, over all rows and
     outputs. A calibrated regression covers each level `q` a fraction `q` of
-    the time. With samples alone (no `noise_precision`) the intervals leave out
-    the observation noise, and are too narrow for noisy data.
+    the time. With samples alone (no `noise_precision`, no learned noise) the
+    intervals leave out the observation noise, and are too narrow for noisy
+    data.
 
     Args:
         y: Targets `[rows, outputs]`.
@@ -98,10 +100,10 @@ def calibration_curve(
     check_regression(prediction)
     target = regression_targets(prediction.mean, y)
     if prediction.samples is not None:
-        samples, tau = prediction.samples, prediction.noise_precision
-        if tau is None:
-            return CalibrationCurve(q, _by_quantiles(samples, target, q))
-        return CalibrationCurve(q, _by_rank(samples, tau, target, q))
+        if knows_noise(prediction):
+            return CalibrationCurve(q, _by_rank(prediction, target, q))
+        samples = prediction.samples
+        return CalibrationCurve(q, _by_quantiles(samples, target, q))
     inside = []
     for level in q:
         lower, upper = prediction.interval(float(level))
@@ -154,12 +156,7 @@ def _by_quantiles(
     return np.asarray(inside.reshape(q.size, -1).mean(axis=1))
 
 
-def _by_rank(
-    samples: npt.NDArray[np.floating],
-    tau: float,
-    y: Float64Array,
-    q: Float64Array,
-) -> Float64Array:
+def _by_rank(p: Predictive, y: Float64Array, q: Float64Array) -> Float64Array:
     """Returns the coverage of intervals of the mixture with noise.
 
     A target lies in the interval of a level if the distribution function at
@@ -167,8 +164,10 @@ def _by_rank(
     evaluation, instead of two quantiles for every level.
     """
     rank = np.zeros(y.shape)
-    for sample in samples:
-        rank += normal_cdf((y - sample) * math.sqrt(tau))
+    samples = sample_array(p)
+    for number, sample in enumerate(samples):
+        root = np.sqrt(sample_precision(p, number))
+        rank += normal_cdf((y - sample) * root)
     reach = np.sort(np.abs(2 * rank / len(samples) - 1), axis=None)
     return np.searchsorted(reach, q, side="right") / reach.size
 

@@ -189,10 +189,10 @@ def classwise_calibration_error(
         - [Kull et al., 2019](https://arxiv.org/abs/1910.12656).
     """
     num_bins, binning = _check_binning(num_bins, binning)
-    values, task = probabilities(prediction)
+    values, observation = probabilities(prediction)
     check_some(values)
     p = values.astype(np.float64)
-    if task == "binary":
+    if observation == "label":
         p, is_class = p.reshape(-1, 1), binary_labels(p, y).reshape(-1, 1)
     else:
         classes = np.arange(p.shape[-1])

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """CRPS, and the energy score for several outputs together."""
 
+import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,8 @@ from keras_bayesdrop.metrics._regression import sample_array
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import regression_targets
 from keras_bayesdrop.predictive.mixture import normal_cdf
+from keras_bayesdrop.predictive.sample_noise import knows_noise
+from keras_bayesdrop.predictive.sample_noise import sample_precision
 
 
 @truth_first
@@ -30,10 +34,11 @@ def crps(y: npt.ArrayLike, prediction: Prediction) -> float:
         sum{ |x[t] - y| : t } / T
             - sum{ |x[s] - x[t]| : s, t } / (2 * T * (T - 1))
 
-    With `noise_precision` tau the draws also have noise of variance `1 / tau`.
-    Its expectation is taken in closed form: `|d|` becomes `E|d + noise|`, and
-    the time grows with `T**2`. Without samples the score is that of a normal
-    distribution with the same mean and total variance,
+    Where the noise is known, the draws also have noise: of variance `1 / tau`
+    with `noise_precision` tau, and of variance `noise[t]` in sample `t` if it
+    is learned. Its expectation is taken in closed form: `|d|` becomes
+    `E|d + noise|`, and the time grows with `T**2`. Without samples the score
+    is that of a normal distribution with the same mean and total variance,
 
         std * (z * (2 * Phi(z) - 1) + 2 * phi(z) - 1 / sqrt(pi)),
         z = (y - mean) / std
@@ -59,18 +64,23 @@ def crps(y: npt.ArrayLike, prediction: Prediction) -> float:
         - [Grimit et al., 2006](https://doi.org/10.1256/qj.05.235): mixtures.
         - [Ferro, 2014](https://doi.org/10.1002/qj.2270): the fair estimator.
     """
-    tau = None
     if isinstance(prediction, Predictive):
         check_regression(prediction)
-        tau = prediction.noise_precision
         if prediction.samples is None:
             return _of_normal(y, prediction)
     samples = sample_array(prediction)
     target = regression_targets(samples[0], y)
+    noise = None
+    if isinstance(prediction, Predictive) and knows_noise(prediction):
+        noise = functools.partial(_noise_variance, prediction)
     error = np.zeros(target.shape)
-    for sample in samples:
-        error += _size(sample - target, tau, 1) / len(samples)
-    spread = _gaps(samples) if tau is None else _noisy_gaps(samples, tau)
+    for number, sample in enumerate(samples):
+        gap = sample - target
+        size = np.abs(gap)
+        if noise is not None:
+            size = _expected_size(gap, np.sqrt(noise(number)))
+        error += size / len(samples)
+    spread = _gaps(samples) if noise is None else _noisy_gaps(samples, noise)
     pairs = len(samples) * (len(samples) - 1)
     return float(np.mean(error - spread / pairs))
 
@@ -91,16 +101,16 @@ def energy_score(
 
     The norm is Euclidean, over all outputs of a row: scale outputs of
     different units first. For one output it is the `crps`. For several it also
-    measures how outputs vary together. With `noise_precision` tau every sample
-    gets one draw of noise of variance `1 / tau`, and is then a draw of the
-    predictive. The time grows with `T**2`.
+    measures how outputs vary together. Where the noise is known or learned,
+    every sample gets one draw of it, and is then a draw of the predictive. The
+    time grows with `T**2`.
 
     Args:
         y: Targets `[rows, outputs]`.
         prediction: `Predictive` of a regression with samples, or samples
             `[T, rows, outputs]`.
-        seed: Int, at least 0. Seed of the noise. Not used without
-            `noise_precision`.
+        seed: Int, at least 0. Seed of the noise. Not used if the noise is
+            not known.
 
     Returns:
         Float, in the unit of the targets; less is better.
@@ -116,9 +126,12 @@ def energy_score(
     seed = check_int(seed, "seed", at_least=0)
     samples = sample_array(prediction).astype(np.float64)
     target = regression_targets(samples[0], y)
-    if isinstance(prediction, Predictive) and prediction.noise_precision:
+    if isinstance(prediction, Predictive) and knows_noise(prediction):
         noise = np.random.default_rng(seed).standard_normal(samples.shape)
-        samples += noise / math.sqrt(prediction.noise_precision)
+        for number, sample in enumerate(samples):
+            sample += noise[number] / np.sqrt(
+                sample_precision(prediction, number)
+            )
     flat = samples.reshape(*samples.shape[:2], -1)  # [T, rows, outputs]
     error = np.linalg.norm(flat - target.reshape(flat.shape[1:]), axis=-1)
     gaps = 0.0
@@ -144,20 +157,29 @@ def _gaps(samples: Array) -> Float64Array:
     return np.asarray(np.tensordot(weights, ordered - ordered[0], axes=1))
 
 
-def _noisy_gaps(samples: Array, tau: float) -> Float64Array:
-    """Returns the sum of `E|x[s] - x[t] + two noises|` over `s < t`."""
+def _noise_variance(p: Predictive, sample: int) -> Float64Array:
+    """Returns the variance of the noise in a sample, `[rows, outputs]`."""
+    return np.broadcast_to(1.0 / sample_precision(p, sample), p.mean.shape)
+
+
+def _noisy_gaps(
+    samples: Array, noise: Callable[[int], Float64Array]
+) -> Float64Array:
+    """Returns the sum of `E|x[s] - x[t] + two noises|` over `s < t`.
+
+    Args:
+        samples: Array `[T, rows, outputs]`.
+        noise: Maps the number of a sample to the variances of its noise.
+    """
     total = np.zeros(samples.shape[1:])
+    noises = [noise(0)]
     for t in range(1, len(samples)):
         gap = samples[:t].astype(np.float64) - samples[t]
-        total += _size(gap, tau, 2).sum(axis=0)
+        own = noise(t)
+        std = np.sqrt(np.stack(noises) + own)
+        total += _expected_size(gap, std).sum(axis=0)
+        noises.append(own)
     return total
-
-
-def _size(gap: Float64Array, tau: float | None, noises: int) -> Float64Array:
-    """Returns `E|gap + noises|`; without noise `|gap|`."""
-    if tau is None:
-        return np.abs(gap)
-    return _expected_size(gap, np.full(gap.shape, math.sqrt(noises / tau)))
 
 
 def _expected_size(gap: Float64Array, std: Float64Array) -> Float64Array:

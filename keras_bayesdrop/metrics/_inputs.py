@@ -18,6 +18,7 @@ from keras_bayesdrop.errors import NonFiniteError
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import binary_labels
 from keras_bayesdrop.predictive.labels import class_labels
+from keras_bayesdrop.predictive.observations import tasks_of
 
 Prediction = Predictive | npt.ArrayLike
 
@@ -51,20 +52,23 @@ def truth_first(
 
 
 def probabilities(prediction: Prediction) -> tuple[npt.NDArray[Any], str]:
-    """Returns probabilities and the task they belong to.
+    """Returns probabilities and their kind of observation.
+
+    The kind is `"class"`, or `"label"` for one probability per label.
 
     In an array with several axes, a last axis longer than 1 runs over classes.
     Any other array holds one probability per label. An array cannot say that
     its last axis holds several independent labels: that takes a `Predictive`.
     """
     if isinstance(prediction, Predictive):
-        if prediction.task == "regression":
+        observation = prediction.head.observation
+        if observation == "number":
+            tasks = " or ".join(map(repr, tasks_of("class", "label")))
             raise BayesdropError(
                 "This metric is not defined for a regression. Expected "
-                "task='classification' or 'binary'. Received: "
-                "task='regression'"
+                f"task={tasks}. Received: task={prediction.task!r}"
             )
-        return prediction.mean, prediction.task
+        return prediction.mean, observation
     values = np.asarray(prediction)
     valid = values.ndim > 0 and values.dtype.kind in "fiub"
     if not valid or not np.all((values >= 0) & (values <= 1)):
@@ -74,7 +78,7 @@ def probabilities(prediction: Prediction) -> tuple[npt.NDArray[Any], str]:
             f"and shape {values.shape}"
         )
     classes = values.ndim > 1 and values.shape[-1] > 1
-    return values, "classification" if classes else "binary"
+    return values, "class" if classes else "label"
 
 
 def check_some(values: npt.NDArray[Any]) -> None:
@@ -105,9 +109,9 @@ def top_label(
 
     Both arrays are flat, with one entry per label.
     """
-    values, task = probabilities(prediction)
+    values, observation = probabilities(prediction)
     check_some(values)
-    if task == "binary":
+    if observation == "label":
         p = values.astype(np.float64)
         right = (p >= 0.5) == binary_labels(values, y)
         return np.maximum(p, 1.0 - p).ravel(), right.ravel()

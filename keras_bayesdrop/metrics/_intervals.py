@@ -135,8 +135,8 @@ def pinball_loss(
         loss = mean{ max(q * d[i], (q - 1) * d[i]) : i }
 
     For several levels it is the mean of their losses. Quantiles of a
-    `Predictive` are those of an observation: with `noise_precision` they
-    include the noise, as in `Predictive.interval`.
+    `Predictive` are those of an observation: they include the noise where it
+    is known or learned, as in `Predictive.interval`.
 
     Args:
         y: Targets `[rows, outputs]`.

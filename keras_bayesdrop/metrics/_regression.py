@@ -15,17 +15,19 @@ from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import finite_numbers
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import regression_targets
+from keras_bayesdrop.predictive.observations import tasks_of
 from keras_bayesdrop.predictive.select import quantities_of
 
 Intervals = Predictive | tuple[npt.ArrayLike, npt.ArrayLike]
 
 
 def check_regression(p: Predictive) -> None:
-    """Raises unless the prediction is of a regression, and not empty."""
-    if p.task != "regression":
+    """Raises unless the prediction is of numbers, and not empty."""
+    if p.head.observation != "number":
+        tasks = " or ".join(map(repr, tasks_of("number")))
         raise BayesdropError(
             "This metric is not defined for probabilities. Expected "
-            f"task='regression'. Received: task={p.task!r}"
+            f"task={tasks}. Received: task={p.task!r}"
         )
     check_some(p.mean)
     # Samples that are not finite have a mean that is not either.

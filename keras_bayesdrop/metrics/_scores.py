@@ -16,6 +16,7 @@ from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import binary_labels
 from keras_bayesdrop.predictive.labels import class_labels
 from keras_bayesdrop.predictive.labels import regression_targets
+from keras_bayesdrop.predictive.observations import OBSERVATIONS
 from keras_bayesdrop.predictive.select import quantities_of
 
 
@@ -74,10 +75,10 @@ def brier_score(y: npt.ArrayLike, prediction: Prediction) -> float:
     References:
         - [Brier, 1950](https://doi.org/10.1175/1520-0493(1950)078%3C0001:VOFEIT%3E2.0.CO;2).
     """
-    values, task = probabilities(prediction)
+    values, observation = probabilities(prediction)
     check_some(values)
     p = values.astype(np.float64)
-    if task == "binary":
+    if observation == "label":
         return float(np.mean(np.square(p - binary_labels(p, y))))
     one_hot = np.eye(p.shape[-1])[class_labels(p, y)]
     return float(np.mean(np.sum(np.square(p - one_hot), axis=-1)))
@@ -96,8 +97,9 @@ def negative_log_likelihood(y: npt.ArrayLike, prediction: Prediction) -> float:
         y: Class numbers `[rows]`, or one-hot `[rows, classes]`; zeros and
             ones for binary; targets for a regression.
         prediction: `Predictive`, or probabilities `[rows, classes]` or
-            `[rows]`. For a regression a `Predictive` with samples and
-            `noise_precision` (see `Predictive.log_likelihood`).
+            `[rows]`. For numbers a `Predictive` with samples, or by moments,
+            whose noise is known or learned (see
+            `Predictive.log_likelihood`).
 
     Returns:
         Float in nats per row.
@@ -109,8 +111,9 @@ def negative_log_likelihood(y: npt.ArrayLike, prediction: Prediction) -> float:
     if isinstance(prediction, Predictive):
         logs = prediction.log_likelihood(y)
     else:
-        values, task = probabilities(prediction)
-        logs = quantities_of(task).label_log_likelihood(values, y)
+        values, observation = probabilities(prediction)
+        head = OBSERVATIONS[observation].plain_head
+        logs = quantities_of(head).label_log_likelihood(values, y)
     check_some(logs)
     return float(-np.mean(logs, dtype=np.float64))
 

@@ -17,6 +17,7 @@ from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.plots._thumbnails import add_thumbnails
 from keras_bayesdrop.plots._thumbnails import check_images
+from keras_bayesdrop.predictive.outputs import one_output
 
 # Default number of classes to draw.
 _CLASSES = 3
@@ -35,6 +36,7 @@ def class_scatter(
     x: Any = None,
     images: Any = None,
     ax: Any = None,
+    output: Any = None,
 ) -> Any:
     """Draws the samples of a few classes as points, for each row.
 
@@ -57,6 +59,9 @@ def class_scatter(
             in `[0, 1]`: thumbnails of the inputs, drawn under the axis.
             Without colours zero is white and the largest value black.
         ax: Axes to draw on; `None` for those of a new figure.
+        output: The label of a classification to draw, if a row has several:
+            its number along the flattened axes, or a tuple with an int for
+            each axis.
 
     Returns:
         The axes.
@@ -73,7 +78,10 @@ def class_scatter(
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142),
           figure 4.
     """
-    p = _inputs.check_prediction(p, ("classification", "regression"))
+    p = _inputs.check_prediction(p, ("class", "number"))
+    if output is not None:
+        p = _inputs.check_prediction(p, ("class",))
+        p = one_output(p, output)
     samples = _check_samples(p)
     chosen = _check_classes(p.mean, classes)
     names = _check_names(labels, "labels", p.mean.shape[-1], "class")
@@ -118,7 +126,7 @@ def class_scatter(
         )
     ax.set_xlim(-0.6, len(p) - 0.4)
     ax.set_xticks(rows, under)
-    probable = p.task == "classification"
+    probable = p.head.observation == "class"
     if probable:
         ax.set_ylim(-0.03, 1.03)
     _style.dress(

@@ -12,6 +12,7 @@ from keras_bayesdrop.metrics._inputs import by_row
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.outputs import one_output
 
 
 def entropy_histogram(
@@ -20,6 +21,7 @@ def entropy_histogram(
     quantity: str = "predictive_entropy",
     bins: int = 30,
     ax: Any = None,
+    output: Any = None,
 ) -> Any:
     """Draws the uncertainty of inputs in and out of distribution.
 
@@ -43,6 +45,9 @@ def entropy_histogram(
             their mean.
         bins: Positive int. Number of bars. Defaults to `30`.
         ax: Axes to draw on; `None` for those of a new figure.
+        output: The output of a `Predictive` to draw, if there are several: its
+            number along the flattened axes, or a tuple with an int for each
+            axis. Defaults to their mean.
 
     Returns:
         The axes.
@@ -58,8 +63,10 @@ def entropy_histogram(
         - [Lakshminarayanan et al., 2017](https://arxiv.org/abs/1612.01474),
           figure 3.
     """
-    known = _values(p_in, quantity, "p_in")
-    strange = None if p_out is None else _values(p_out, quantity, "p_out")
+    known = _values(p_in, quantity, "p_in", output)
+    strange = None
+    if p_out is not None:
+        strange = _values(p_out, quantity, "p_out", output)
     bins = check_positive_int(bins, "bins")
     shown = [("in distribution", known, _style.COLOURS[0], "-")]
     if strange is None:
@@ -93,10 +100,11 @@ def entropy_histogram(
     return ax
 
 
-def _values(p: Any, quantity: str, name: str) -> Float64Array:
+def _values(p: Any, quantity: str, name: str, output: Any) -> Float64Array:
     """Returns the uncertainty of each row."""
-    if isinstance(p, Predictive):
+    if isinstance(p, Predictive) or output is not None:
         p = _inputs.check_prediction(p, name=name)
+        p = p if output is None else one_output(p, output)
         return _inputs.uncertainty_of(p, quantity)
     _inputs.check_quantity(quantity)
     return by_row(name, p)

@@ -12,6 +12,9 @@ from keras_bayesdrop.metrics._regression import check_level
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive.labels import regression_targets
+from keras_bayesdrop.predictive.outputs import one_output
+from keras_bayesdrop.predictive.outputs import targets_of
+from keras_bayesdrop.predictive.sample_noise import knows_noise
 
 # With more points than this, bars are fainter.
 _FEW = 100
@@ -22,7 +25,7 @@ def parity(
     y: Any,
     p: Any,
     level: float = 0.9,
-    output: int | None = None,
+    output: int | tuple[int, ...] | None = None,
     ax: Any = None,
 ) -> Any:
     """Draws predictions against observations, each with its interval.
@@ -38,7 +41,8 @@ def parity(
             intervals leave out the noise of observations, and are too short.
         level: Float in `(0, 1)`. Probability of the intervals. Defaults to
             `0.9`.
-        output: Int. The output to draw, if there are several.
+        output: The output to draw, if there are several: its number along the
+            flattened axes, or a tuple with an int for each axis.
         ax: Axes to draw on; `None` for those of a new figure.
 
     Returns:
@@ -53,9 +57,9 @@ def parity(
     keras_bayesdrop.plots.parity(y_test, p)
     ```
     """
-    p = _inputs.check_prediction(p, ("regression",))
-    one = _inputs.one_output(p, output)
-    target = regression_targets(one.mean, _inputs.targets_of(p, y, output))
+    p = _inputs.check_prediction(p, ("number",))
+    one = one_output(p, output)
+    target = regression_targets(one.mean, targets_of(p, y, output))
     low, high = one.interval(check_level(level))
     covered = (low <= target) & (target <= high)
     rmse = root_mean_squared_error(target, one)
@@ -85,7 +89,7 @@ def parity(
     ax.set_xlim(ends)
     ax.set_ylim(ends)
     ax.set_aspect("equal")
-    noise = "" if p.noise_precision is not None else " without noise"
+    noise = "" if knows_noise(p) else " without noise"
     _style.dress(
         ax,
         f"Predictions with {_style.percent(level)} intervals{noise}",

@@ -17,6 +17,9 @@ from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import regression_targets
+from keras_bayesdrop.predictive.outputs import one_output
+from keras_bayesdrop.predictive.outputs import targets_of
+from keras_bayesdrop.predictive.sample_noise import knows_noise
 
 _FUNCTIONS = 5
 # A light band around a dark one, also in grey print.
@@ -30,7 +33,7 @@ def predictive_band(
     x_observed: Any = None,
     levels: Any = (0.68, 0.95),
     functions: int | None = None,
-    output: int | None = None,
+    output: int | tuple[int, ...] | None = None,
     ax: Any = None,
 ) -> Any:
     """Draws a prediction over one input: mean, bands, functions, data.
@@ -57,7 +60,8 @@ def predictive_band(
         functions: Int. Number of samples to draw, as thin lines. It needs
             samples with shared masks, each of which is one function. Defaults
             to 5 with such samples, and to 0 without.
-        output: Int. The output to draw, if there are several.
+        output: The output to draw, if there are several: its number along the
+            flattened axes, or a tuple with an int for each axis.
         ax: Axes to draw on; `None` for those of a new figure.
 
     Returns:
@@ -76,8 +80,8 @@ def predictive_band(
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142),
           figure 2.
     """
-    p = _inputs.check_prediction(p, ("regression", "binary"))
-    one = _inputs.one_output(p, output)
+    p = _inputs.check_prediction(p, ("number", "label"))
+    one = one_output(p, output)
     place = by_row("x", x)
     if len(place) != len(p):
         raise BayesdropError(
@@ -111,8 +115,9 @@ def predictive_band(
             *data, "o", color="black", ms=3.5, mec="white", mew=0.5, zorder=3
         )
     ax.set_xlim(_span(place, None if data is None else data[0]))
-    what = "probability" if one.task == "binary" else "prediction"
-    if one.task == "binary":
+    binary = one.head.observation == "label"
+    what = "probability" if binary else "prediction"
+    if binary:
         ax.set_ylim(-0.04, 1.04)
     _style.dress(ax, "Predictive distribution", "x", what)
     _legend(ax, entries)
@@ -126,7 +131,7 @@ def _bands(
     # Without the noise, an interval is one of the function.
     function = p.without_noise()
     kinds = {"epistemic": (_EPISTEMIC, function)}
-    if p.noise_precision is not None:
+    if knows_noise(p):
         kinds = {"total": (_TOTAL, p), **kinds}
     return {
         kind: (colour, [each.interval(level) for level in levels])
@@ -181,10 +186,8 @@ def _observations(
             raise invalid("y", y, "observations at `x_observed`")
         return None
     if x_observed is None:
-        one = _inputs.one_output(p, output)
-        return place, regression_targets(
-            one.mean, _inputs.targets_of(p, y, output)
-        )
+        one = one_output(p, output)
+        return place, regression_targets(one.mean, targets_of(p, y, output))
     where = by_row("x_observed", x_observed)
     return where, regression_targets(where, y)
 

@@ -18,7 +18,11 @@ _LEVEL = 0.95
 
 @truth_first
 def regression_calibration(
-    y: Any, p: Any, levels: Sequence[float] | None = None, ax: Any = None
+    y: Any,
+    p: Any,
+    levels: Sequence[float] | None = None,
+    ax: Any = None,
+    output: Any = None,
 ) -> Any:
     """Draws the fraction of targets inside intervals, against their level.
 
@@ -39,6 +43,9 @@ def regression_calibration(
             intervals leave out the noise of observations, and are too narrow.
         levels: Increasing floats in `(0, 1)`. Defaults to 0.01 to 0.99.
         ax: Axes to draw on; `None` for those of a new figure.
+        output: The output to draw, if there are several: its number along the
+            flattened axes, or a tuple with an int for each axis. Defaults to
+            all of them together.
 
     Returns:
         The axes.
@@ -55,7 +62,8 @@ def regression_calibration(
     References:
         - [Kuleshov et al., 2018](https://arxiv.org/abs/1807.00263).
     """
-    p = _inputs.check_prediction(p, ("regression",))
+    p = _inputs.check_prediction(p, ("number",))
+    p, y = _inputs.drawn_output(p, y, output)
     curve = calibration_curve(y, p, levels)
     expected = np.concatenate([[0.0], curve.expected, [1.0]])
     observed = np.concatenate([[0.0], curve.observed, [1.0]])

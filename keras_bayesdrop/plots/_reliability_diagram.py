@@ -11,6 +11,7 @@ from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.metrics import Reliability
 from keras_bayesdrop.metrics import reliability
 from keras_bayesdrop.metrics._inputs import truth_first
+from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.plots._binomial import binomial_band
 
@@ -28,6 +29,7 @@ def reliability_diagram(
     num_bins: int = 15,
     binning: str = "width",
     ax: Any = None,
+    output: Any = None,
 ) -> Any:
     """Draws accuracy against confidence, and a histogram of confidence.
 
@@ -53,6 +55,9 @@ def reliability_diagram(
         binning: `"width"` for bins of equal width (default), or `"mass"` for
             bins with equally many labels.
         ax: Axes to draw on; `None` for those of a new figure.
+        output: The label of a `Predictive` to draw, if a row has several: its
+            number along the flattened axes, or a tuple with an int for each
+            axis. Defaults to all of them together.
 
     Returns:
         The axes. Those of the histogram are in `child_axes`.
@@ -68,6 +73,9 @@ def reliability_diagram(
         - [Broecker and Smith, 2007](https://doi.org/10.1175/WAF993.1), on
           the bars.
     """
+    if output is not None:
+        p = _inputs.check_prediction(p, ("class", "label"))
+        p, y = _inputs.drawn_output(p, y, output)
     curve = reliability(y, p, num_bins, binning)
     filled = np.flatnonzero(curve.count)
     chance = _chance(curve, filled)

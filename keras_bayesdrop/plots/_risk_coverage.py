@@ -11,18 +11,19 @@ from keras_bayesdrop import metrics
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.metrics._inputs import pair_by_row
-from keras_bayesdrop.metrics._inputs import top_label
 from keras_bayesdrop.metrics._inputs import truth_first
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.predictive.labels import regression_targets
+from keras_bayesdrop.predictive.observations import observation_of
 
 _LINES: tuple[Any, ...] = ("-", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
 
 
 @truth_first
-def risk_coverage(y: Any, p: Any, quantity: Any = None, ax: Any = None) -> Any:
+def risk_coverage(
+    y: Any, p: Any, quantity: Any = None, ax: Any = None, output: Any = None
+) -> Any:
     """Draws the mean loss of the rows answered, against their fraction.
 
     The rows are answered from the most to the least certain. With the first
@@ -46,6 +47,9 @@ def risk_coverage(y: Any, p: Any, quantity: Any = None, ax: Any = None) -> Any:
             sequence of attributes to compare (see `entropy_histogram`).
             Defaults to `"predictive_entropy"`, for a regression to `"total"`.
         ax: Axes to draw on; `None` for those of a new figure.
+        output: The output of a `Predictive` to draw, if there are several: its
+            number along the flattened axes, or a tuple with an int for each
+            axis. Defaults to all of them together.
 
     Returns:
         The axes. The legend has the areas under the curves (AURC).
@@ -61,6 +65,9 @@ def risk_coverage(y: Any, p: Any, quantity: Any = None, ax: Any = None) -> Any:
     References:
         - [Geifman and El-Yaniv, 2017](https://arxiv.org/abs/1705.08500).
     """
+    if output is not None:
+        p = _inputs.check_prediction(p)
+        p, y = _inputs.drawn_output(p, y, output)
     shown, loss, risk_text = _compared(y, p, quantity)
     mean = float(loss.mean())
     drawn = {"oracle": loss, **shown}
@@ -125,11 +132,7 @@ def _compared(
         )
         for name in names
     }
-    if p.task == "regression":
-        each = np.square(p.mean - regression_targets(p.mean, y))
-        text = "risk: mean squared error"
-    else:
-        each = ~top_label(y, p)[1]
-        text = "risk: share of errors"
+    kind = observation_of(p)
+    each = kind.losses(p, y)
     loss = np.asarray(each.reshape(len(p), -1).mean(axis=1), np.float64)
-    return shown, loss, text
+    return shown, loss, f"risk: {kind.loss_text}"

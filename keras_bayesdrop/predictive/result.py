@@ -9,13 +9,11 @@ Shapes: `T` samples, `rows` examples; `outputs` is the rest of the shape. For
 classification its last axis runs over the classes.
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
@@ -24,30 +22,25 @@ import numpy.typing as npt
 from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop._core.arrays import as_floating
 from keras_bayesdrop._core.arrays import as_numbers
+from keras_bayesdrop.predictive.actions import Actions
 from keras_bayesdrop.predictive.checks import check_fields
 from keras_bayesdrop.predictive.checks import check_head
 from keras_bayesdrop.predictive.checks import check_keywords
 from keras_bayesdrop.predictive.checks import default_stats
-from keras_bayesdrop.predictive.derived import Derived
 from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.noise import Noise
-from keras_bayesdrop.predictive.rows import ROW_AXES
-from keras_bayesdrop.predictive.rows import Rows
-from keras_bayesdrop.predictive.rows import row_index
+from keras_bayesdrop.predictive.outputs import select
 from keras_bayesdrop.predictive.samples import reduce_samples
 from keras_bayesdrop.predictive.saved import Saved
 from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.predictive.stats import Stats
-
-if TYPE_CHECKING:
-    from keras_bayesdrop.decisions._deferral import Deferral
 
 # The fields that hold whole numbers.
 _COUNTS = ("vote_counts", "num_samples_used")
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Predictive(Derived, Noise, Saved):
+class Predictive(Actions, Noise, Saved):
     """A predictive distribution, as estimated by `T` Monte Carlo samples.
 
     With samples `y[t]` (for classification: vectors of probabilities):
@@ -56,7 +49,7 @@ class Predictive(Derived, Noise, Saved):
         variance = sum{ (y[t] - mean)**2 : t } / (T - 1)
 
     Quantities are computed in float64 and returned in the type of `mean`.
-    Rows are selected by indexing, and `len` counts them.
+    Rows and outputs are selected by indexing, and `len` counts the rows.
 
     Args:
         head: `"regression"`, `"heteroscedastic"` (noise that the model
@@ -214,21 +207,17 @@ class Predictive(Derived, Noise, Saved):
         """Number of rows."""
         return len(self.mean)
 
-    def __getitem__(self, rows: Rows) -> "Predictive":
-        """Returns the prediction for some of the rows.
+    def __getitem__(self, key: Any) -> "Predictive":
+        """Returns the prediction for some rows, and some of the outputs.
 
         Args:
-            rows: Slice, int array or list, bool mask, or a single int, which
-                gives a `Predictive` of one row.
+            key: Rows: a slice, int array or list, bool mask, or a single int,
+                which gives a `Predictive` of one row. Or a tuple of these and
+                a selection for each axis of the outputs, as in `p[:, 0]` or
+                `p[:10, ..., 2]`. An int takes one output and removes the
+                axis. Classes stay together.
         """
-        index = row_index(rows, len(self))
-        changes: dict[str, Any] = {
-            name: getattr(self, name)[(slice(None),) * axis + (index,)]
-            for name, axis in ROW_AXES.items()
-            if getattr(self, name) is not None
-        }
-        stats = dataclasses.replace(self.stats, num_rows=len(changes["mean"]))
-        return dataclasses.replace(self, stats=stats, **changes)
+        return select(self, key)
 
     def __iter__(self) -> Iterator["Predictive"]:
         """Iterates over the rows, each a `Predictive` of length 1."""
@@ -244,106 +233,6 @@ class Predictive(Derived, Noise, Saved):
             f"num_samples={self._describe_counts()} ({kept}), "
             f"mean_std={spread:.4g})"
         )
-
-    def defer(
-        self,
-        *,
-        budget: float | int | None = None,
-        threshold: float | None = None,
-        by: str | npt.ArrayLike = "auto",
-        y: npt.ArrayLike | None = None,
-        loss: npt.ArrayLike | None = None,
-    ) -> "Deferral":
-        """Chooses the rows that are too unsure to be left to the model.
-
-            deferred = { i : uncertainty[i] > threshold }
-
-        By default the uncertainty is the expected loss under the prediction
-        itself, averaged over the labels or outputs of a row:
-
-            classification, binary   1 - max{ mean[c] : c }
-            numbers                  total
-
-        That is the probability of an error, or the expected squared error. If
-        asking an expert costs as much as `threshold` errors, asking pays for
-        exactly these rows (Chow's rule).
-
-        Args:
-            budget: Defers at most this share (float in `[0, 1]`) or number
-                (int) of the rows, the most uncertain first; of equally
-                uncertain ones the earlier.
-            threshold: Defers the rows whose uncertainty is above it. Pass
-                this or `budget`.
-            by: `"auto"`, or the name of a quantity: `"predictive_entropy"`,
-                `"expected_entropy"`, `"mutual_information"`,
-                `"variation_ratio"`, `"std"`, `"epistemic"`, `"aleatoric"`,
-                `"total"`, `"mc_error"`, `"expected_loss"` (the default),
-                averaged over its values in a row; or an array `[rows]` of
-                your own.
-            y: Labels or targets, as in `log_likelihood`. With them the result
-                has the share of errors, or the mean squared error, of the
-                rows that are kept, at this and every other threshold.
-            loss: Array `[rows]` in place of `y`: the cost of each row if it
-                is kept.
-
-        Returns:
-            A `keras_bayesdrop.decisions.Deferral`.
-
-        Example:
-        ```python
-        d = p.defer(budget=0.1, y=y)
-        x[d.rows], d.threshold, d.risk, d.full_risk
-        ```
-
-        References:
-            - Chow, 1970: On optimum recognition error and reject tradeoff.
-              IEEE Transactions on Information Theory 16.
-        """
-        from keras_bayesdrop.decisions._deferral import defer
-
-        return defer(self, budget, threshold, by, y, loss)
-
-    def plot(
-        self,
-        x: npt.ArrayLike | None = None,
-        y: npt.ArrayLike | None = None,
-        out: "Predictive | None" = None,
-        ax: Any = None,
-    ) -> Any:
-        """Draws the picture that fits the task and the arguments.
-
-        | arguments | regression | classification | binary |
-        |---|---|---|---|
-        | `x`, or `x` and `y` | `predictive_band` | | `predictive_band` |
-        | `y` | `parity` | `reliability_diagram` | `reliability_diagram` |
-        | `out` | `entropy_histogram` of `std` | `entropy_histogram` | same |
-        | none | the same, of these rows alone | same | same |
-
-        For a classification `x` labels the rows of a `class_scatter`. That
-        picture is also drawn without arguments if there are samples of at
-        most 24 rows.
-
-        The functions of `keras_bayesdrop.plots` have more options. They need
-        matplotlib.
-
-        Args:
-            x: Numbers `[rows]` or `[rows, 1]`: the input, if there is one.
-            y: Labels or targets, as in `log_likelihood`.
-            out: Prediction of inputs from outside the distribution, to
-                compare with these.
-            ax: Matplotlib axes; `None` for those of a new figure.
-
-        Returns:
-            The axes.
-
-        Example:
-        ```python
-        p.plot(y=y_test).figure.savefig("reliability.png")
-        ```
-        """
-        from keras_bayesdrop.plots._choice import fitting_picture
-
-        return fitting_picture(self, x, y, out, ax)
 
     def _describe_counts(self) -> str:
         used = self.num_samples_used
