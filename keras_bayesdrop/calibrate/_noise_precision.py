@@ -16,6 +16,7 @@ from keras_bayesdrop.metrics._inputs import truth_first
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.labels import regression_targets
 from keras_bayesdrop.predictive.mixture import log_mean_exp
+from keras_bayesdrop.predictive.sample_noise import learns_noise
 
 # Smallest noise variance to try for a prediction by moments, as a fraction of
 # the mean squared residual. Less noise would not show in any interval.
@@ -57,6 +58,14 @@ def noise_precision(y: npt.ArrayLike, prediction: Predictive) -> float:
     References:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).
     """
+    if isinstance(prediction, Predictive) and learns_noise(prediction):
+        raise BayesdropError(
+            "The noise of this prediction is learned, and differs between "
+            "rows: no single precision stands for it. Expected a prediction "
+            "with head='regression'. Received: head='heteroscedastic'. Use "
+            "`calibrate.conformal(..., method='normalized')` to correct its "
+            "intervals."
+        )
     p = check_predictive(prediction, ("regression",))
     target = regression_targets(p.mean, y)
     if p.samples is not None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Validation with uncertainty, in the logs of `fit`."""
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,7 +26,8 @@ from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.prediction.model_checks import unwrap
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.predictive import Regression
+from keras_bayesdrop.predictive.sample_noise import knows_noise
+from keras_bayesdrop.predictive.sample_noise import learns_noise
 
 
 class UncertaintyMonitor(keras.callbacks.Callback):
@@ -39,6 +39,7 @@ class UncertaintyMonitor(keras.callbacks.Callback):
 
         val_mc_nll               -mean{ log mean{ p(y | x, mask[t]) : t } }
         val_epistemic            mean variance over the samples
+        val_aleatoric            for learned noise: its mean variance
         val_mc_accuracy          for classes: accuracy of the mean prediction
         val_mc_ece               for classes: expected calibration error
         val_mutual_information   for classes: mean mutual information
@@ -174,13 +175,13 @@ class UncertaintyMonitor(keras.callbacks.Callback):
 
     def _measure(self, prediction: Predictive, truth: Any) -> dict[str, float]:
         result = {"epistemic": float(np.mean(prediction.epistemic))}
-        if prediction.task == "regression":
-            if prediction.noise_precision is None:
+        if learns_noise(prediction):
+            result["aleatoric"] = float(np.mean(prediction.aleatoric))
+        if prediction.head.observation == "number":
+            if not knows_noise(prediction):
                 tau = fit_noise_precision(prediction.samples, truth)
                 result["noise_precision"] = tau
-                prediction = dataclasses.replace(
-                    prediction, head=Regression(noise_precision=tau)
-                )
+                prediction = prediction.with_noise(noise_precision=tau)
             result["mc_rmse"] = metrics.root_mean_squared_error(
                 truth, prediction
             )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses the rows whose labels to ask for next: active learning."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from keras_bayesdrop.decisions._information import epig_classes
 from keras_bayesdrop.decisions._information import epig_normal
 from keras_bayesdrop.decisions._joint_samples import check_same_functions
 from keras_bayesdrop.decisions._joint_samples import class_samples
-from keras_bayesdrop.decisions._joint_samples import noise_precision
+from keras_bayesdrop.decisions._joint_samples import measurement_noise
 from keras_bayesdrop.decisions._joint_samples import output_samples
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.predictive import Predictive
@@ -82,7 +83,7 @@ def acquire(
     This greedy order reaches at least `1 - 1/e` of the information of the best
     batch. Its first row is that of `"bald"`.
 
-    For regression, with `tau` the `noise_precision`, and normal distributions
+    For numbers, with `tau` the `noise_precision`, and normal distributions
     with the variances and covariances of the samples:
 
         bald        1/2 * log(1 + tau * variance)
@@ -91,6 +92,17 @@ def acquire(
 
     summed over the outputs; `"entropy"` and `"variation_ratio"` are not
     defined. Scores of rows with several labels are summed over them.
+
+    Learned noise has a `tau` for each output of a row, `1 / aleatoric`, and it
+    differs between the samples: a measurement tells something about it, too.
+    So `"bald"` and `"batchbald"` add to each measurement
+
+        1/2 * (log(aleatoric) - mean{ log(noise_samples[t]) : t })
+
+    Then `"bald"` is the entropy of a normal of variance `total` minus the mean
+    entropy of the samples. No distribution of this variance has more entropy,
+    so it is an upper bound of the information of the mixture. It needs
+    `return_samples=True`.
 
     Args:
         predictive: Prediction for the pool. For `"batchbald"` and `"epig"` by
@@ -161,10 +173,11 @@ def _scores(
     """Returns a score for each row."""
     if targets is not None:
         return _epig(predictive, targets)
-    if method == "bald" and predictive.task == "regression":
-        tau = noise_precision(predictive, method)
+    if method == "bald" and predictive.head.observation == "number":
+        noise = measurement_noise(predictive, method)
         variance = predictive.variance.astype(np.float64)
-        return sum_per_row(0.5 * np.log1p(tau * variance))
+        gain = 0.5 * np.log1p(noise.precision * variance)
+        return sum_per_row(gain + noise.surplus)
     quantity = {
         "bald": "mutual_information",
         "entropy": "predictive_entropy",
@@ -175,11 +188,14 @@ def _scores(
 
 def _epig(predictive: Predictive, targets: Predictive) -> Float64Array:
     check_same_functions(predictive, targets)
-    if predictive.task == "regression":
+    if predictive.head.observation == "number":
+        # Noise that is not learned is that of the pool.
+        like_pool = dataclasses.replace(targets, head=predictive.head)
         return epig_normal(
             output_samples(predictive, "epig"),
             output_samples(targets, "epig"),
-            noise_precision(predictive, "epig"),
+            measurement_noise(predictive, "epig").flat(len(predictive)),
+            measurement_noise(like_pool, "epig").flat(len(targets)),
         )
     return epig_classes(
         class_samples(predictive, "epig"), class_samples(targets, "epig")
@@ -192,10 +208,10 @@ def _batch(
     limit: int,
     generator: np.random.Generator,
 ) -> tuple[npt.NDArray[np.intp], Float64Array]:
-    if predictive.task == "regression":
+    if predictive.head.observation == "number":
         return batchbald_normal(
             output_samples(predictive, "batchbald"),
-            noise_precision(predictive, "batchbald"),
+            measurement_noise(predictive, "batchbald").flat(len(predictive)),
             count,
         )
     return batchbald(

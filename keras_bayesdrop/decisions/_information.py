@@ -13,13 +13,15 @@ and only the last label is summed over:
 
     H = -mean{ sum{ p(c, y) / p(c) * log(p(c, y)) : y } : c ~ p(y[1..n-1]) }
 
-For regression, with `C` the covariance of the outputs over the samples and
-noise of variance `1 / tau` on each measurement, both modelled as normal:
+For numbers, with `C` the covariance of the outputs over the samples and noise
+of variance `1 / tau` on each measurement, both modelled as normal:
 
     I(y[1..n]; f) = 1/2 * log(det(1 + tau * C[1..n, 1..n]))
 
 A row adds `1/2 * log(1 + tau * v)`, where `v` is its variance once the others
-are measured. Outputs of a row count as independent.
+are measured. Learned noise has a precision `tau` for each row, that of its mean
+variance, and a row adds the surplus of `Noise` as well. Outputs of a row count
+as independent.
 
 EPIG is the information that a label gives about predictions for target inputs.
 """
@@ -30,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop.decisions._joint_samples import Noise
 from keras_bayesdrop.predictive.quantities import x_log_x
 
 # Numbers in the largest array, which takes 32 MB.
@@ -163,25 +166,26 @@ def _draw(
 
 
 def batchbald_normal(
-    centred: Float64Array, tau: float, k: int
+    centred: Float64Array, noise: Noise, k: int
 ) -> tuple[npt.NDArray[np.intp], Float64Array]:
     """Chooses rows greedily by the information that each adds.
 
     Args:
         centred: Array `[T, rows, outputs]` with `C` the sum over `T` of its
             products.
-        tau: Precision of the noise.
+        noise: Noise with arrays `[rows, outputs]`.
         k: Number of rows to choose.
 
     Returns:
         The rows, and the information that each adds.
     """
     variance = np.square(centred).sum(axis=0)  # [rows, outputs]
+    tau, surplus = noise.precision, noise.surplus.sum(axis=1)
     factors: list[Float64Array] = []  # each [rows, outputs]
     chosen: list[int] = []
     gains: list[float] = []
     for _ in range(k):
-        gain = 0.5 * np.log1p(tau * variance).sum(axis=1)
+        gain = 0.5 * np.log1p(tau * variance).sum(axis=1) + surplus
         gain[chosen] = -np.inf
         best = int(np.argmax(gain))
         chosen.append(best)
@@ -190,7 +194,7 @@ def batchbald_normal(
         covariance = np.einsum("tro,to->ro", centred, centred[:, best])
         for factor in factors:
             covariance -= factor * factor[best]
-        factor = covariance / np.sqrt(variance[best] + 1.0 / tau)
+        factor = covariance / np.sqrt(variance[best] + 1.0 / tau[best])
         factors.append(factor)
         variance = np.maximum(variance - np.square(factor), 0.0)
     return np.asarray(chosen, np.intp), np.asarray(gains)
@@ -227,7 +231,10 @@ def epig_classes(pool: Float64Array, targets: Float64Array) -> Float64Array:
 
 
 def epig_normal(
-    pool: Float64Array, targets: Float64Array, tau: float
+    pool: Float64Array,
+    targets: Float64Array,
+    pool_noise: Noise,
+    target_noise: Noise,
 ) -> Float64Array:
     """Mean information between a measurement of a row and those of targets.
 
@@ -239,7 +246,8 @@ def epig_normal(
     Args:
         pool: Centred outputs `[T, rows, outputs]`.
         targets: Centred outputs `[T, targets, outputs]`.
-        tau: Precision of the noise.
+        pool_noise: Noise with arrays `[rows, outputs]`.
+        target_noise: Noise with arrays `[targets, outputs]`.
 
     Returns:
         Array `[rows]`, in nats.
@@ -248,10 +256,12 @@ def epig_normal(
     size = max(1, _BLOCK // targets.shape[1])
     for output in range(pool.shape[2]):
         here, there = pool[..., output], targets[..., output]
-        above = np.square(there).sum(axis=0) + 1.0 / tau  # [targets]
+        below = 1.0 / pool_noise.precision[:, output]  # [rows]
+        above = 1.0 / target_noise.precision[:, output]  # [targets]
+        above = np.square(there).sum(axis=0) + above
         for begin in range(0, len(result), size):
             some = here[:, begin : begin + size]
-            own = np.square(some).sum(axis=0) + 1.0 / tau
+            own = np.square(some).sum(axis=0) + below[begin : begin + size]
             square = np.square(some.T @ there) / (own[:, None] * above)
             gain = -0.5 * np.log1p(-square)
             result[begin : begin + size] += gain.mean(axis=1)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extracts samples that are one function for all rows of a prediction."""
+"""Extracts samples that are one function for all rows, and their noise."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -7,6 +9,35 @@ from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.sample_noise import knows_noise
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise of the measurements of rows.
+
+    Learned noise differs between samples, so that a measurement also tells
+    something about the noise itself: its entropy with the mean variance, minus
+    the mean entropy over the samples,
+
+        surplus = 1/2 * (log(mean{ noise[t] : t }) - mean{ log(noise[t]) : t })
+
+    It is zero for noise that is known.
+
+    Attributes:
+        precision: Array that broadcasts to `[rows, outputs]`, the inverse of
+            the mean variance.
+        surplus: The same, in nats.
+    """
+
+    precision: Float64Array
+    surplus: Float64Array
+
+    def flat(self, rows: int) -> "Noise":
+        """Returns arrays `[rows, outputs]`, with one axis of outputs."""
+        return Noise(
+            self.precision.reshape(rows, -1), self.surplus.reshape(rows, -1)
+        )
 
 
 def class_samples(predictive: Predictive, method: str) -> Float64Array:
@@ -33,7 +64,7 @@ def class_samples(predictive: Predictive, method: str) -> Float64Array:
 
 
 def output_samples(predictive: Predictive, method: str) -> Float64Array:
-    """Returns centred outputs `[T, rows, outputs]` of a regression.
+    """Returns centred outputs `[T, rows, outputs]` of numbers.
 
     Scaled so that the sum of squares over `T` is the variance.
     """
@@ -43,16 +74,39 @@ def output_samples(predictive: Predictive, method: str) -> Float64Array:
     return np.asarray((samples - samples.mean(axis=0)) / scale)
 
 
-def noise_precision(predictive: Predictive, method: str) -> float:
-    """Returns `tau`, or raises if the prediction has none."""
-    if predictive.noise_precision is None:
+def measurement_noise(predictive: Predictive, method: str) -> Noise:
+    """Returns the noise of measurements, or raises if it is not known.
+
+    Args:
+        predictive: Prediction of numbers.
+        method: Acquisition method, for the error message.
+    """
+    if not knows_noise(predictive):
         raise BayesdropError(
             f"method={method!r} compares the uncertainty with the noise of an "
             "observation. Expected a prediction with a noise precision. "
             "Received: noise_precision=None. Use "
             "head=Regression(noise_precision=tau)."
         )
-    return float(predictive.noise_precision)
+    shape = predictive.mean.shape
+    if predictive.noise_variance is None:
+        tau = np.asarray(predictive.noise_precision, np.float64)
+        return Noise(np.broadcast_to(tau, shape), np.zeros(shape))
+    if predictive.noise_samples is None:
+        raise MissingSamplesError(
+            f"method={method!r} needs the noise of each sample, since it is "
+            "learned. Expected a prediction that kept its samples. Received: "
+            "noise_samples=None. Use predict_with_uncertainty(..., "
+            "return_samples=True)."
+        )
+    logs, total = np.zeros(shape), np.zeros(shape)
+    for noise in predictive.noise_samples:
+        logs += np.log(noise, dtype=np.float64)
+        total += noise
+    mean = total / len(predictive.noise_samples)
+    logs /= len(predictive.noise_samples)
+    # Below zero is rounding.
+    return Noise(1.0 / mean, np.maximum(0.5 * (np.log(mean) - logs), 0.0))
 
 
 def check_same_functions(pool: Predictive, targets: Predictive) -> None:

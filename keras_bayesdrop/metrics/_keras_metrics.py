@@ -199,6 +199,9 @@ class IntervalCoverage(WeightedMean):
             to `0.9`.
         noise_precision: Positive float, or `None` if the model gives log
             variances. Defaults to `None`.
+        log_variance_limit: Positive float. Log variances are clipped to
+            `[-limit, limit]`, as by `HeteroscedasticGaussianNLL` and the head
+            `Heteroscedastic`. Defaults to `20.0`.
         name: Name of the metric. Defaults to `"interval_coverage"`.
         dtype: Dtype to compute in.
 
@@ -218,12 +221,16 @@ class IntervalCoverage(WeightedMean):
         noise_precision: float | None = None,
         name: str = "interval_coverage",
         dtype: Any = None,
+        log_variance_limit: float = 20.0,
     ) -> None:
         self.level = check_level(level)
         self.noise_precision = (
             None
             if noise_precision is None
             else check_positive(noise_precision, "noise_precision")
+        )
+        self.log_variance_limit = check_positive(
+            log_variance_limit, "log_variance_limit"
         )
         super().__init__(name=name, dtype=dtype)
 
@@ -251,7 +258,9 @@ class IntervalCoverage(WeightedMean):
             )
         reach = NormalDist().inv_cdf((1 + self.level) / 2)
         if self.noise_precision is None:
-            mean, log_variance = keras.ops.split(y_pred, 2, axis=-1)
+            mean, raw = keras.ops.split(y_pred, 2, axis=-1)
+            limit = self.log_variance_limit
+            log_variance = keras.ops.clip(raw, -limit, limit)
             half_width = reach * keras.ops.exp(0.5 * log_variance)
         else:
             mean, half_width = y_pred, reach * self.noise_precision**-0.5
@@ -265,4 +274,5 @@ class IntervalCoverage(WeightedMean):
             **super().get_config(),
             "level": self.level,
             "noise_precision": self.noise_precision,
+            "log_variance_limit": self.log_variance_limit,
         }

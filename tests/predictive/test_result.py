@@ -184,7 +184,7 @@ def test_iterating_gives_rows():
 
 def test_bad_rows():
     p = everything("regression")
-    for rows in ("a", [0.5], (slice(0, 1), 0), np.ones((5, 3), bool), True):
+    for rows in ("a", [0.5], (slice(0, 1), 0, 0), np.ones((5, 3), bool), True):
         with pytest.raises(BayesdropError, match="Invalid selection of rows"):
             p[rows]
     with pytest.raises(BayesdropError, match=r"length 5.*length 4"):
