@@ -17,6 +17,7 @@ _FILES = {
     "_class_scatter": ("class_scatter",),
     "_dropout_phases": ("dropout_phases",),
     "_entropy_histogram": ("entropy_histogram",),
+    "_fan_chart": ("fan_chart",),
     "_importance_weights": ("importance_weights",),
     "_parity": ("parity",),
     "_predictive_band": ("predictive_band",),
@@ -24,6 +25,7 @@ _FILES = {
     "_reliability_diagram": ("reliability_diagram",),
     "_risk_coverage": ("risk_coverage",),
     "_scale_curves": ("scale_curves",),
+    "_uncertainty_map": ("uncertainty_map",),
     "_weight_heatmap": ("weight_heatmap",),
 }
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from keras_bayesdrop.plots._entropy_histogram import (
         entropy_histogram as entropy_histogram,
     )
+    from keras_bayesdrop.plots._fan_chart import fan_chart as fan_chart
     from keras_bayesdrop.plots._importance_weights import (
         importance_weights as importance_weights,
     )
@@ -54,6 +57,9 @@ if TYPE_CHECKING:
         risk_coverage as risk_coverage,
     )
     from keras_bayesdrop.plots._scale_curves import scale_curves as scale_curves
+    from keras_bayesdrop.plots._uncertainty_map import (
+        uncertainty_map as uncertainty_map,
+    )
     from keras_bayesdrop.plots._weight_heatmap import (
         weight_heatmap as weight_heatmap,
     )

@@ -2,8 +2,6 @@
 """Scatter of the samples of a few classes, row by row."""
 
 from collections.abc import Sequence
-from numbers import Integral
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -84,8 +82,8 @@ def class_scatter(
         p = one_output(p, output)
     samples = _check_samples(p)
     chosen = _check_classes(p.mean, classes)
-    names = _check_names(labels, "labels", p.mean.shape[-1], "class")
-    under = _check_names(x, "x", len(p), "row")
+    names = _inputs.check_names(labels, "labels", p.mean.shape[-1], "class")
+    under = _inputs.check_names(x, "x", len(p), "row")
     if images is not None:
         images = check_images(images, len(p))
     ax = _style.axes_for(ax)
@@ -181,33 +179,3 @@ def _check_classes(mean: Array, classes: Any) -> list[int]:
     if not few or max(chosen) >= count:
         raise invalid("classes", classes, expected)
     return chosen
-
-
-def _check_names(entries: Any, name: str, count: int, what: str) -> list[str]:
-    """Returns a text for each class or row."""
-    if entries is None:
-        return [str(number) for number in range(count)]
-    if isinstance(entries, str) or not isinstance(
-        entries, (Sequence, np.ndarray)
-    ):
-        raise invalid(
-            name, entries, f"a sequence with one entry for each {what}"
-        )
-    if len(entries) != count:
-        raise BayesdropError(
-            f"Invalid length of argument `{name}`. Expected {count} entries, "
-            f"one for each {what}. Received: {len(entries)} entries"
-        )
-    return [_text(each, name) for each in entries]
-
-
-def _text(entry: Any, name: str) -> str:
-    """Returns a text, or a number without trailing digits."""
-    if isinstance(entry, str):
-        return entry
-    if not isinstance(entry, Real):
-        raise BayesdropError(
-            f"Invalid entry of argument `{name}`. Expected texts or numbers. "
-            f"Received: {entry!r}"
-        )
-    return str(entry) if isinstance(entry, Integral) else f"{entry:g}"

@@ -2,12 +2,16 @@
 """Checks of the arguments of plots, before anything is drawn."""
 
 from collections.abc import Collection
+from collections.abc import Sequence
+from numbers import Integral
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_choice
+from keras_bayesdrop._core.validate import check_levels
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
@@ -84,3 +88,41 @@ def uncertainty_of(p: Predictive, quantity: Any) -> Float64Array:
 def usual_quantity(p: Predictive) -> str:
     """Returns the name of the quantity that measures all uncertainty."""
     return observation_of(p).total
+
+
+def wide_first(levels: Any) -> list[float]:
+    """Returns the levels of bands, the largest first."""
+    checked = check_levels(levels, "levels")
+    if checked is None or not all(0 < level < 1 for level in checked):
+        raise invalid("levels", levels, "a sequence of floats in (0, 1)")
+    return sorted(checked, reverse=True)
+
+
+def check_names(entries: Any, name: str, count: int, what: str) -> list[str]:
+    """Returns a text for each class or row."""
+    if entries is None:
+        return [str(number) for number in range(count)]
+    if isinstance(entries, str) or not isinstance(
+        entries, (Sequence, np.ndarray)
+    ):
+        raise invalid(
+            name, entries, f"a sequence with one entry for each {what}"
+        )
+    if len(entries) != count:
+        raise BayesdropError(
+            f"Invalid length of argument `{name}`. Expected {count} entries, "
+            f"one for each {what}. Received: {len(entries)} entries"
+        )
+    return [_text(each, name) for each in entries]
+
+
+def _text(entry: Any, name: str) -> str:
+    """Returns a text, or a number without trailing digits."""
+    if isinstance(entry, str):
+        return entry
+    if not isinstance(entry, Real):
+        raise BayesdropError(
+            f"Invalid entry of argument `{name}`. Expected texts or numbers. "
+            f"Received: {entry!r}"
+        )
+    return str(entry) if isinstance(entry, Integral) else f"{entry:g}"

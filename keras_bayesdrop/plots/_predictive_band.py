@@ -8,7 +8,6 @@ import numpy as np
 from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_int
-from keras_bayesdrop._core.validate import check_levels
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
@@ -88,7 +87,7 @@ def predictive_band(
             "Invalid shape of argument `x`. Expected one number for each of "
             f"{len(p)} rows. Received: {len(place)} numbers"
         )
-    wide_first = _check_levels(levels)
+    wide_first = _inputs.wide_first(levels)
     functions = _check_functions(one, functions)
     data = _observations(p, place, y, x_observed, output)
     order = np.argsort(place, kind="stable")
@@ -151,14 +150,6 @@ def _span(
     every = place if observed is None else np.concatenate([place, observed])
     low, high = float(every.min()), float(every.max())
     return (low, high) if high > low else (low - 0.5, high + 0.5)
-
-
-def _check_levels(levels: Any) -> list[float]:
-    """Returns the levels, the largest first."""
-    checked = check_levels(levels, "levels")
-    if checked is None or not all(0 < level < 1 for level in checked):
-        raise invalid("levels", levels, "a sequence of floats in (0, 1)")
-    return sorted(checked, reverse=True)
 
 
 def _check_functions(p: Predictive, functions: Any) -> int:

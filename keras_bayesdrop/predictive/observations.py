@@ -6,6 +6,7 @@ here, and treat all heads with one kind of observation alike.
 """
 
 from typing import TYPE_CHECKING
+from typing import Any
 from typing import ClassVar
 
 import numpy as np
@@ -47,7 +48,7 @@ class Observation:
         """Returns the loss that a prediction expects, `[rows, ...]`."""
         raise NotImplementedError
 
-    def losses(self, p: "Predictive", y: npt.ArrayLike) -> npt.NDArray:
+    def losses(self, p: "Predictive", y: npt.ArrayLike) -> npt.NDArray[Any]:
         """Returns the loss of each label or output, `[rows, ...]`."""
         raise NotImplementedError
 
@@ -65,9 +66,9 @@ class Numbers(Observation):
         """Returns the mean of the squared error, `epistemic + aleatoric`."""
         return p.total
 
-    def losses(self, p: "Predictive", y: npt.ArrayLike) -> npt.NDArray:
+    def losses(self, p: "Predictive", y: npt.ArrayLike) -> npt.NDArray[Any]:
         """Returns the squared errors."""
-        return np.square(p.mean - regression_targets(p.mean, y))
+        return np.asarray(np.square(p.mean - regression_targets(p.mean, y)))
 
 
 class _Probabilities(Observation):
@@ -88,9 +89,10 @@ class Classes(_Probabilities):
         """Returns the probability of an error, `1 - max{ mean[c] : c }`."""
         return np.asarray(1.0 - p.mean.max(axis=-1))
 
-    def losses(self, p: "Predictive", y: npt.ArrayLike) -> npt.NDArray:
+    def losses(self, p: "Predictive", y: npt.ArrayLike) -> npt.NDArray[Any]:
         """Returns the flags of wrong classes."""
-        return np.argmax(p.mean, axis=-1) != class_labels(p.mean, y)
+        wrong = np.argmax(p.mean, axis=-1) != class_labels(p.mean, y)
+        return np.asarray(wrong)
 
 
 class Labels(_Probabilities):
@@ -102,9 +104,9 @@ class Labels(_Probabilities):
         """Returns the probability of an error, `min(mean, 1 - mean)`."""
         return np.asarray(np.minimum(p.mean, 1.0 - p.mean))
 
-    def losses(self, p: "Predictive", y: npt.ArrayLike) -> npt.NDArray:
+    def losses(self, p: "Predictive", y: npt.ArrayLike) -> npt.NDArray[Any]:
         """Returns the flags of wrong labels."""
-        return (p.mean >= 0.5) != binary_labels(p.mean, y)
+        return np.asarray((p.mean >= 0.5) != binary_labels(p.mean, y))
 
 
 OBSERVATIONS: dict[str, Observation] = {
@@ -121,5 +123,8 @@ def observation_of(p: "Predictive") -> Observation:
 def tasks_of(*observations: str) -> tuple[str, ...]:
     """Returns the tasks of all heads with one of the kinds of observation."""
     return tuple(
-        task for task, head in HEADS.items() if head.observation in observations
+        task
+        for observation in observations
+        for task, head in HEADS.items()
+        if head.observation == observation
     )

@@ -14,6 +14,7 @@ from keras_bayesdrop._core.arrays import as_numbers
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.predictive.heads import Regression
 from keras_bayesdrop.predictive.rows import ROW_AXES
 from keras_bayesdrop.predictive.rows import row_index
 from keras_bayesdrop.predictive.select import quantities_of
@@ -59,7 +60,7 @@ def select(p: "Predictive", key: Any) -> "Predictive":
     if len(outputs) == len(shape) and isinstance(p.noise_precision, Sequence):
         # One precision for each entry of the last axis.
         tau = np.asarray(p.noise_precision)[outputs[-1]]
-        changes["head"] = dataclasses.replace(p.head, noise_precision=tau)
+        changes["head"] = Regression(noise_precision=tau)
     stats = dataclasses.replace(p.stats, num_rows=len(changes["mean"]))
     return dataclasses.replace(p, stats=stats, **changes)
 
@@ -125,7 +126,8 @@ def targets_of(
     array = as_numbers("y", y)
     whole = (len(p), *label_shape(p))
     if array.shape[: len(whole)] == whole and math.prod(whole) > len(p):
-        return np.asarray(array[(slice(None), *output_place(p, output))])
+        index = (slice(None), *output_place(p, output))
+        return np.asarray(array[index])
     return array
 
 

@@ -58,11 +58,12 @@ def columns_of(
 
     The columns of several outputs are named by their index in a row.
     """
-    return {
-        "_".join([name, *map(str, place)]): array[(slice(None), *place)]
-        for name, array in values.items()
-        for place in np.ndindex(array.shape[1:])
-    }
+    columns = {}
+    for name, array in values.items():
+        for place in np.ndindex(array.shape[1:]):
+            index = (slice(None), *place)
+            columns["_".join([name, *map(str, place)])] = array[index]
+    return columns
 
 
 def to_frame(p: "Predictive", level: float) -> Any:

@@ -141,7 +141,8 @@ def test_axes_of_the_user():
         (
             {"p": predictions.binary()},
             BayesdropError,
-            "Expected task='classification' or 'regression'. Received: task=",
+            "Expected task='classification' or 'regression' or "
+            "'heteroscedastic'. Received: task=",
         ),
         (
             {"p": predictions.regression()},

@@ -118,7 +118,8 @@ def test_axes_of_the_user():
         (
             {"p": predictions.binary()},
             BayesdropError,
-            "Expected task='regression'. Received: task='binary'",
+            "Expected task='regression' or 'heteroscedastic'. Received: "
+            "task='binary'",
         ),
         ({"y": Y[:3]}, BayesdropError, r"`y`. Expected .* Received: y.shape"),
         ({"y": Y * np.nan}, NonFiniteError, "`y`. Expected .* Received"),

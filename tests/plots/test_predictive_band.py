@@ -175,7 +175,8 @@ WITHOUT = predictions.regression(keep=False)
         (
             {"p": predictions.classification(40)},
             BayesdropError,
-            "Expected task='regression' or 'binary'. Received: task='class",
+            "Expected task='regression' or 'heteroscedastic' or 'binary'. "
+            "Received: task='class",
         ),
         ({"p": P[:0], "x": []}, BayesdropError, "at least one row. Received"),
         ({"x": X[:3]}, BayesdropError, "of 40 rows. Received: 3 numbers"),

@@ -93,7 +93,8 @@ def test_axes_of_the_user():
         (
             {"p": predictions.classification()},
             BayesdropError,
-            "Expected task='regression'. Received: task='classification'",
+            "Expected task='regression' or 'heteroscedastic'. Received: "
+            "task='classification'",
         ),
         ({"p": P[:0]}, BayesdropError, "at least one row. Received"),
         ({"y": DRAWN[:3]}, BayesdropError, "`y`. Expected .* Received: y.sha"),
