@@ -113,7 +113,7 @@ def fan_chart(
         "steps ahead" if x is None else "time",
         "value",
     )
-    _style.legend(ax, loc="upper left")
+    _style.legend(ax, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return ax
 
 

@@ -71,7 +71,8 @@ def drawn_output(p: Predictive, y: Any, output: Any) -> tuple[Predictive, Any]:
     """Returns one output and its truth; everything if `output` is `None`."""
     if output is None:
         return p, y
-    return one_output(p, output), targets_of(p, y, output)
+    truth = None if y is None else targets_of(p, y, output)
+    return one_output(p, output), truth
 
 
 def check_quantity(quantity: Any) -> str:

@@ -23,7 +23,7 @@ from keras_bayesdrop.predictive.sample_noise import knows_noise
 # Width of a panel in inches, and height of the texts and bars around it.
 _PANEL, _AROUND = 2.6, 1.25
 # Fractions of a panel's width: the space between panels.
-_GAP = 0.12
+_GAP = 0.15
 # Fractions of the axes' height: a colour bar, and its distance from the map.
 _BAR, _BELOW = 0.05, 0.06
 # Most classes that a legend names.
@@ -208,13 +208,14 @@ def _panels(p: Predictive) -> list[_Panel]:
 
 def _class_panel(mean: Array) -> _Panel:
     """Returns the map of the likeliest classes."""
+    plt = _style.pyplot()
     from matplotlib.colors import ListedColormap
 
     count = mean.shape[-1]
     if count <= len(_style.COLOURS):
         colours: Any = _style.COLOURS[:count]
     else:
-        wheel = _style.pyplot().get_cmap("turbo")
+        wheel = plt.get_cmap("turbo")
         colours = wheel(np.linspace(0.05, 0.95, count))
     options = {
         "cmap": ListedColormap(colours),
@@ -258,9 +259,9 @@ def _axes_for(ax: Any, panels: int, steepness: float) -> Any:
         return _style.axes_for(ax)
     width = _PANEL * (panels + _GAP * (panels - 1))
     height = _PANEL * steepness
-    figure = _style.pyplot().figure(figsize=(width + 0.3, height + _AROUND))
+    figure = _style.pyplot().figure(figsize=(width + 0.5, height + _AROUND))
     size = figure.get_size_inches()
-    left, below = 0.15 / size[0], (_AROUND - 0.4) / size[1]
+    left, below = 0.25 / size[0], (_AROUND - 0.4) / size[1]
     return figure.add_axes((left, below, width / size[0], height / size[1]))
 
 

@@ -59,7 +59,7 @@ def select(p: "Predictive", key: Any) -> "Predictive":
         changes[name] = array[(slice(None),) * axis + (rows,)]
     if len(outputs) == len(shape) and isinstance(p.noise_precision, Sequence):
         # One precision for each entry of the last axis.
-        tau = np.asarray(p.noise_precision)[outputs[-1]]
+        tau = np.asarray(p.noise_precision)[outputs[-1]].tolist()
         changes["head"] = Regression(noise_precision=tau)
     stats = dataclasses.replace(p.stats, num_rows=len(changes["mean"]))
     return dataclasses.replace(p, stats=stats, **changes)
@@ -126,7 +126,7 @@ def targets_of(
     array = as_numbers("y", y)
     whole = (len(p), *label_shape(p))
     if array.shape[: len(whole)] == whole and math.prod(whole) > len(p):
-        index = (slice(None), *output_place(p, output))
+        index: Any = (slice(None), *output_place(p, output))
         return np.asarray(array[index])
     return array
 

@@ -3,6 +3,7 @@
 
 import itertools
 
+import matplotlib.axes
 import matplotlib.text
 import numpy as np
 
@@ -25,7 +26,7 @@ def texts(figure):
     figure.canvas.draw()
     beyond = {
         id(label)
-        for ax in figure.axes
+        for ax in figure.findobj(matplotlib.axes.Axes)
         for axis in (ax.xaxis, ax.yaxis)
         for label in _labels_beyond_the_limits(axis)
     }

@@ -60,6 +60,27 @@ def binary(rows=60, count=25, seed=0, **options):
     return predictive(1 / (1 + np.exp(-logits[..., None])), "binary", **options)
 
 
+def segmentation(rows=2, size=(6, 9), classes=3, count=8, seed=0, **options):
+    """Returns a prediction of a class for each pixel."""
+    random = np.random.default_rng(seed)
+    logits = 2.0 * random.normal(size=(rows, *size, classes))
+    weights = np.exp(logits + random.normal(size=(count, *logits.shape)))
+    p = weights / weights.sum(axis=-1, keepdims=True)
+    return Predictive.from_samples(p, "classification", **options)
+
+
+def heteroscedastic(shape=(40, 1), count=25, seed=0):
+    """Returns a prediction of lines, with noise that grows along the rows."""
+    random = np.random.default_rng(seed)
+    rows = np.linspace(-1.0, 1.0, shape[0]).reshape(-1, *(1,) * len(shape[1:]))
+    samples = rows * random.normal(size=(count, 1, *shape[1:]))
+    spread = random.normal(size=(count, 1, *shape[1:]))
+    noise = np.exp(2.0 * rows - 1.0 + 0.2 * spread)
+    return Predictive.from_samples(
+        samples, "heteroscedastic", None, stats(samples), noise_samples=noise
+    )
+
+
 def drawn_labels(p, seed=1):
     """Returns class numbers as a calibrated prediction draws them."""
     random = np.random.default_rng(seed)

@@ -20,6 +20,9 @@ PARITY = "Predictions with 90 % intervals"
 RELIABILITY = "Reliability"
 HISTOGRAM = "How unsure the model is"
 SCATTER = "25 samples of each row"
+LEARNED = predictions.heteroscedastic((30, 1))
+PIXELS = predictions.segmentation()
+DEPTH = predictions.heteroscedastic((2, 5, 6, 1))
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,12 @@ SCATTER = "25 samples of each row"
         (BINARY, {"y": LABELS}, RELIABILITY),
         (BINARY, {"out": BINARY}, HISTOGRAM),
         (BINARY[:5], {}, HISTOGRAM),
+        (LEARNED, {"x": X, "y": X}, BAND),
+        (LEARNED, {"y": X}, PARITY),
+        (LEARNED, {"out": LEARNED}, HISTOGRAM),
+        (LEARNED, {}, HISTOGRAM),
+        (PIXELS, {"y": PIXELS.mean.argmax(-1)}, RELIABILITY),
+        (PIXELS, {"out": PIXELS}, HISTOGRAM),
     ],
 )
 def test_picture_by_task_and_arguments(p, arguments, title):
@@ -51,6 +60,59 @@ def test_picture_by_task_and_arguments(p, arguments, title):
     assert plt.get_fignums() == [figure.number]
     assert p.plot(**arguments).get_title() == title
     assert len(plt.get_fignums()) == 2
+
+
+@pytest.mark.parametrize(
+    ("p", "x"),
+    [
+        (PIXELS, None),
+        (PIXELS, np.ones((2, 6, 9, 3))),
+        (DEPTH, None),
+        (DEPTH[..., 0], np.ones((2, 5, 6))),
+    ],
+)
+def test_images_get_a_map(p, x):
+    _, ax = plt.subplots()
+    assert p.plot(x, ax=ax) is ax
+    titles = [inner.get_title() for inner in ax.child_axes]
+    parts = ["prediction", "total", "epistemic"]
+    assert titles == (parts if x is None else ["image", *parts])
+
+
+def test_series_of_several_outputs_are_no_images():
+    p = predictions.heteroscedastic((4, 5, 6))
+    assert p.plot().get_title() == HISTOGRAM
+    assert p.plot(output=(2, 3)).get_title() == HISTOGRAM
+
+
+def test_output():
+    """The argument that the error of several outputs recommends."""
+    p = predictions.heteroscedastic((30, 3))
+    with pytest.raises(BayesdropError, match="`output` from 0 to 2"):
+        p.plot(X)
+    for arguments in ({"x": X}, {"x": X, "y": p.mean}, {"y": p.mean}, {}):
+        ax = p.plot(**arguments, output=1)
+        y = {"y": p.mean[:, 1]} if "y" in arguments else {}
+        again = p[:, 1].plot(**{**arguments, **y})
+        assert ax.get_title() == again.get_title()
+        for one, other in zip(ax.lines, again.lines, strict=True):
+            np.testing.assert_array_equal(one.get_data(), other.get_data())
+    drawn = p.plot(out=p, output=2).patches
+    again = p[:, 2].plot(out=p[:, 2]).patches
+    for one, other in zip(drawn, again, strict=True):
+        np.testing.assert_array_equal(
+            one.get_data().values, other.get_data().values
+        )
+    y = PIXELS.mean.argmax(-1)
+    ax = PIXELS.plot(y=y, output=(2, 1))
+    again = PIXELS[:, 2, 1].plot(y=y[:, 2, 1])
+    for one, other in zip(ax.lines, again.lines, strict=True):
+        np.testing.assert_array_equal(one.get_data(), other.get_data())
+    scatter = PIXELS.plot(x=["a", "b"], output=4)
+    assert scatter.get_title() == "8 samples of each row"
+    channels = predictions.heteroscedastic((2, 5, 6, 4))
+    shown = channels.plot(output=3).child_axes[0].images[0].get_array()
+    np.testing.assert_array_equal(shown, channels.mean[0, ..., 3])
 
 
 def test_what_is_given_is_what_is_drawn():
@@ -76,6 +138,8 @@ def test_what_is_given_is_what_is_drawn():
         (MANY, {"out": "p"}, "`p_out`. Expected .* Received"),
         (REGRESSION, {"x": X[:3]}, "`x`. Expected .* Received"),
         (REGRESSION[:0], {}, "at least one row. Received"),
+        (REGRESSION, {"output": 1}, "`output`. Expected an integer below 1"),
+        (MANY, {"y": LABELS, "output": 1}, "`output`. Expected an integer"),
     ],
 )
 def test_wrong_arguments(p, arguments, message):

@@ -49,6 +49,8 @@ def calls():
         lambda: plots.risk_coverage(labels, classes),
         lambda: plots.entropy_histogram(classes),
         lambda: plots.class_scatter(classes),
+        lambda: plots.fan_chart(predictions.regression(outputs=5)),
+        lambda: plots.uncertainty_map(predictions.segmentation()),
         classes.plot,
     )
 
