@@ -51,8 +51,7 @@ def noise_precision(y: npt.ArrayLike, prediction: Predictive) -> float:
     Example:
     ```python
     tau = keras_bayesdrop.calibrate.noise_precision(y_val, p_val)
-    head = keras_bayesdrop.Regression(noise_precision=tau)
-    p_new = dataclasses.replace(p_new, head=head)
+    p_new = p_new.with_noise(noise_precision=tau)
     ```
 
     References:
