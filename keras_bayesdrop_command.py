@@ -295,9 +295,10 @@ def _add_prediction(group: argparse._ArgumentGroup) -> None:
         "--noise-precision",
         type=_POSITIVE,
         metavar="TAU",
-        help="precision of the observation noise, for --head regression: adds "
-        "1 / TAU to the variance",
+        help="precision of the noise, for --head regression",
     )
+    text, pair = "names, for --head heteroscedastic", ("MEAN", "LOG_VARIANCE")
+    add("--noise-outputs", nargs=2, metavar=pair, help=text)
     text = "levels to estimate, such as 0.05 0.95"
     add("--quantiles", type=_LEVEL, nargs="+", metavar="Q", help=text)
     add(
@@ -347,6 +348,7 @@ def _check_predict(options: argparse.Namespace) -> None:
         ("--engine", options.engine != ENGINES[0], "method", _DRAWING),
         ("--from-logits", options.from_logits, "head", _LABELS),
         ("--noise-precision", options.noise_precision, "head", "regression"),
+        ("--noise-outputs", options.noise_outputs, "head", HEADS[2]),
     ):
         value = getattr(options, option)
         if is_set and value not in expected.split(" or "):
@@ -370,7 +372,7 @@ COMMANDS: dict[str, tuple[str, Callable[..., None] | None, str]] = {
 the suffix of --out chooses the format:
   .npz  everything; `keras_bayesdrop.Predictive.load` reads it
   .csv  a line per row: mean, std, interval, quantiles, entropies
-  .npy  the samples, [samples, rows, outputs]
+  .npy  the samples, [samples, rows, outputs], and any learned noise
 A model with several outputs makes one .npz or .npy file for each.
 """,
     ),

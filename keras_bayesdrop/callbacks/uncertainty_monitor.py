@@ -14,6 +14,8 @@ from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.calibrate._noise_precision import fit_noise_precision
+from keras_bayesdrop.callbacks._monitored_targets import by_name
+from keras_bayesdrop.callbacks._monitored_targets import targets_of
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.graph.survey import survey
@@ -64,7 +66,8 @@ class UncertaintyMonitor(keras.callbacks.Callback):
         head: As in `predict_with_uncertainty`. A regression without a
             `noise_precision` gets the value that makes the validation data
             most likely, fitted anew each time and logged as
-            `val_noise_precision`.
+            `val_noise_precision`. Of `Heteroscedastic(mean=...,
+            log_variance=...)` the targets are those of the mean.
         layers: As in `predict_with_uncertainty`.
         allow_hidden_noise: As in `predict_with_uncertainty`. Noise that cannot
             be sampled is an error before training begins, if the model is
@@ -158,8 +161,11 @@ class UncertaintyMonitor(keras.callbacks.Callback):
             verbose=0,
         )
         logs: dict[str, float] = {}
-        for name, part in _by_name(self.model, prediction).items():
-            targets = [_target(y, name, prediction, self.model) for y in labels]
+        for name, part in by_name(self.model, prediction, self.head).items():
+            targets = [
+                targets_of(y, name, self.model, prediction, self.head)
+                for y in labels
+            ]
             truth = np.concatenate([np.asarray(y) for y in targets])
             for key, value in self._measure(part, truth).items():
                 logs[f"val_{name}_{key}" if name else f"val_{key}"] = value
@@ -260,30 +266,3 @@ def _check_targets(y: Any) -> list[Any]:
     for leaf in leaves:
         input_data.check_finite(leaf, "the targets of `validation_data`", 0)
     return list(leaves)
-
-
-def _by_name(model: Any, prediction: Any) -> dict[str, Predictive]:
-    """Returns the predictions by the names of the outputs; one has none."""
-    if isinstance(prediction, Predictive):
-        return {"": prediction}
-    if isinstance(prediction, dict):
-        return dict(prediction)
-    return dict(zip(_names(model, prediction), prediction, strict=True))
-
-
-def _names(model: Any, prediction: Any) -> list[str]:
-    names = list(getattr(model, "output_names", None) or [])
-    if len(names) != len(prediction):
-        names = [f"output_{index}" for index in range(len(prediction))]
-    return names
-
-
-def _target(y: Any, name: str, prediction: Any, model: Any) -> Any:
-    """Returns the targets of the output of that name."""
-    if not name:
-        return y
-    if isinstance(y, dict):
-        return y[name]
-    if isinstance(prediction, dict):
-        return y[list(prediction).index(name)]
-    return y[_names(model, prediction).index(name)]

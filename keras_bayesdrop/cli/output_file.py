@@ -7,12 +7,16 @@ import pathlib
 import types
 from collections.abc import Callable
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from keras_bayesdrop.cli.prediction_table import write_table
 from keras_bayesdrop.cli.problems import problem
+from keras_bayesdrop.prediction.sampling.output_files import noise_file
+from keras_bayesdrop.predictive import Head
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.select import quantities_of
 
 
 def check_writable(
@@ -64,6 +68,23 @@ def check_writable(
         )
 
 
+def noise_files(
+    files: dict[str, pathlib.Path], heads: dict[str, Head]
+) -> dict[str, pathlib.Path]:
+    """Returns the files of learned noise beside those of samples, by output.
+
+    Args:
+        files: The file of each output.
+        heads: The head of each output.
+    """
+    return {
+        name: noise_file(file)
+        for name, file in files.items()
+        if file.suffix == ".npy"
+        and quantities_of(heads[name]).has_learned_noise
+    }
+
+
 def writers_of(
     predictions: dict[str, Predictive],
     files: dict[str, pathlib.Path],
@@ -84,15 +105,18 @@ def writers_of(
         }
     if suffix == ".npz":
         return {file: predictions[name].save for name, file in files.items()}
+    arrays = {files[name]: p.samples for name, p in predictions.items()}
+    heads = {name: p.head for name, p in predictions.items()}
+    for name, file in noise_files(files, heads).items():
+        arrays[file] = predictions[name].noise_samples
     return {
-        file: functools.partial(_save_samples, predictions[name])
-        for name, file in files.items()
+        file: functools.partial(_save_array, array)
+        for file, array in arrays.items()
     }
 
 
-def _save_samples(predictive: Predictive, path: pathlib.Path) -> None:
-    samples = np.asarray(predictive.samples)
+def _save_array(array: Any, path: pathlib.Path) -> None:
     # `np.save` to a file hides why a write failed.
     with path.open("wb") as file:
         opened = types.SimpleNamespace(write=file.write)
-        np.save(opened, samples, allow_pickle=False)
+        np.save(opened, np.asarray(array), allow_pickle=False)

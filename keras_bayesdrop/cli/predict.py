@@ -14,10 +14,12 @@ from keras_bayesdrop.cli.fit_inputs import fit_inputs
 from keras_bayesdrop.cli.model_file import check_model_file
 from keras_bayesdrop.cli.model_file import load_model
 from keras_bayesdrop.cli.output_file import check_writable
+from keras_bayesdrop.cli.output_file import noise_files
 from keras_bayesdrop.cli.output_file import writers_of
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.api import predict_with_uncertainty
+from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.prediction.sampling.output_files import by_name
 from keras_bayesdrop.prediction.sampling.output_files import files_of
 
@@ -36,19 +38,21 @@ def run(options: argparse.Namespace) -> None:
     )
     model = load_model(options.model, options.imports, options.max_bytes)
     x = fit_inputs(model, data, options.array)
-    files = files_of(out, _output_names(model, x))
-    for file in files.values():
+    heads = _heads(model, x, _head(options))
+    files = files_of(out, list(heads))
+    written = {*files.values(), *noise_files(files, heads).values()}
+    for file in written:
         check_writable(file, options.force, read)
     predictions = by_name(model, _predict(model, x, options))
 
     def check() -> None:
-        for file in files.values():
+        for file in written:
             # Another process may have written it meanwhile.
             check_writable(file, options.force)
 
     write_files(writers_of(predictions, files, options.interval), check)
     if not options.quiet:
-        sys.stdout.write(_report(predictions, sorted(set(files.values()))))
+        sys.stdout.write(_report(predictions, sorted(written)))
 
 
 def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
@@ -93,14 +97,20 @@ def _head(options: argparse.Namespace) -> Any:
         for name in ("from_logits", "noise_precision")
         if getattr(options, name) is not None
     }
+    if options.noise_outputs is not None:
+        names = ("mean", "log_variance")
+        arguments |= dict(zip(names, options.noise_outputs, strict=True))
     return heads.HEADS[options.head](**arguments)
 
 
-def _output_names(model: Any, x: Any) -> list[str]:
+def _heads(model: Any, x: Any, head: Any) -> dict[str, Any]:
+    """Returns the head of each result, by the name of its output."""
     input_data.count_rows(x)
     input_data.check_shapes(model, x)
     plan = build_plan(model, None, input_data.specs_of(x))
-    return list(by_name(model, plan.pack(list(plan.outputs))))
+    readings = readings_of(model, plan, head)
+    names = by_name(model, readings.pack(range(len(readings.each))))
+    return {name: readings.heads[number] for name, number in names.items()}
 
 
 def _report(predictions: dict[str, Any], files: list[pathlib.Path]) -> str:

@@ -21,7 +21,7 @@ from keras_bayesdrop.predictive.outputs import label_shape
 from keras_bayesdrop.predictive.sample_noise import knows_noise
 
 # Width of a panel in inches, and height of the texts and bars around it.
-_PANEL, _AROUND = 2.6, 1.25
+_PANEL, _AROUND = 2.8, 1.3
 # Fractions of a panel's width: the space between panels.
 _GAP = 0.15
 # Fractions of the axes' height: a colour bar, and its distance from the map.

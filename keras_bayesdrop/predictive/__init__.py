@@ -6,10 +6,14 @@ its file in `saved` and `file`, its noise in `noise`, and its derived quantities
 in `derived`. `heads` says what an output means, `select` chooses the formulas
 of a head (`regression`, `classes`, `binary`), and `quantities` holds each
 formula once, for NumPy and TensorFlow.
-Outside, use the names below, `heads`, `select.quantities_of`, `quantities`,
-`labels`, `mixture`, `quantiles` and `samples`. The room imports `errors` and
-`_core`, and neither TensorFlow nor Keras; `Predictive.plot` and
-`Predictive.defer` import `plots` and `decisions` when they are called.
+
+`observations` judges a prediction by the kind of its observations, `outputs`
+selects rows and outputs, `table` decides the columns of a table, and
+`sample_noise` gives the noise of each sample. Outside, use the names below,
+`heads`, `select.quantities_of`, `quantities`, `labels`, `mixture`, `quantiles`,
+`samples`, and the four modules before. The room imports `errors` and `_core`,
+and neither TensorFlow nor Keras; `Predictive.plot` and `Predictive.defer` import
+`plots` and `decisions` when they are called.
 """
 
 from keras_bayesdrop.predictive.heads import Binary as Binary

@@ -11,6 +11,7 @@ from keras_bayesdrop import metrics
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.errors import NonFiniteError
+from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import Regression
 from tests.metrics import cases
 
@@ -126,3 +127,16 @@ def test_bad_input():
     b = cases.predictive("binary", np.ones(2))
     with pytest.raises(BayesdropError, match="Received: task='binary'"):
         calibrate.noise_precision([1, 1], b)
+
+
+def test_learned_noise_has_no_single_precision():
+    samples = np.random.default_rng(0).normal(size=(5, 4, 1))
+    p = Predictive.from_samples(
+        samples, "heteroscedastic", noise_samples=np.exp(samples)
+    )
+    message = "is learned.*Expected .*'regression'. Received: .*Use `calibrate"
+    with pytest.raises(BayesdropError, match=message):
+        calibrate.noise_precision(np.zeros((4, 1)), p)
+    # The means alone are a regression.
+    means = p.without_noise()
+    assert calibrate.noise_precision(np.zeros((4, 1)), means) > 0

@@ -187,3 +187,23 @@ def test_method_and_head():
             ThompsonSampler(model, method=method)
     with pytest.raises(kbd.BayesdropError, match="`head`"):
         ThompsonSampler(model, head="ranking")
+
+
+def test_functions_of_learned_noise_return_means(x):
+    model = cases.network(4, None)
+    sampler = ThompsonSampler(model, seed=3, head="heteroscedastic")
+    p = kbd.predict_with_uncertainty(
+        model,
+        x,
+        2,
+        seed=3,
+        head="heteroscedastic",
+        return_samples=True,
+        verbose=0,
+    )
+    for sample in p.samples:
+        values = sampler.sample()(x)
+        assert values.shape == (5, 2)
+        np.testing.assert_allclose(values, sample, rtol=1e-5, atol=1e-6)
+    # Without a head the outputs are those of the model, log variances too.
+    assert ThompsonSampler(model, seed=3).sample()(x).shape == (5, 4)

@@ -170,6 +170,34 @@ def _images():
     }
 
 
+def _forecast():
+    random = np.random.default_rng(0)
+    forecaster = keras.Sequential(
+        [
+            keras.Input((20, 1)),
+            keras.layers.Flatten(),
+            keras.layers.Dropout(0.3),
+            keras.layers.Dense(6),
+        ]
+    )
+    windows = random.normal(size=(4, 20, 1)).astype(np.float32)
+    return {**usual(), "forecaster": forecaster, "windows": windows}
+
+
+def _pixels():
+    segmenter = keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            keras.layers.Dropout(0.3),
+            keras.layers.Conv2D(
+                CLASSES, 3, padding="same", activation="softmax"
+            ),
+        ]
+    )
+    photos = np.random.default_rng(0).random((4, 8, 8, 3), np.float32)
+    return {**usual(), "segmenter": segmenter, "photos": photos}
+
+
 def _band():
     scene = _regression(features=1)
     return {**scene, "grid": np.linspace(-2, 2, 30, dtype=np.float32)[:, None]}
@@ -196,6 +224,9 @@ SCENES = {
     "temperature": _half_right,
     "defer": lambda: _predicted(usual()),
     "plot": lambda: _predicted(usual()),
+    "to_frame": lambda: _predicted(usual()),
+    "fan_chart": _forecast,
+    "uncertainty_map": _pixels,
     "DropoutRateLogger": _with_first_layer(
         lambda: layers.ConcreteDropout(keras.layers.Dense(16), ROWS)
     ),

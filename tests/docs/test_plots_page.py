@@ -27,6 +27,27 @@ def network(inputs, outputs, activation=None):
     )
 
 
+def segmenter():
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            kbd.MCDropout(0.5),
+            keras.layers.Conv2D(3, 3, padding="same", activation="softmax"),
+        ]
+    )
+
+
+def forecaster():
+    return keras.Sequential(
+        [
+            keras.Input((20, 1)),
+            keras.layers.Flatten(),
+            kbd.MCDropout(0.5),
+            keras.layers.Dense(12),
+        ]
+    )
+
+
 def test_code_runs(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(0)
@@ -46,6 +67,10 @@ def test_code_runs(monkeypatch, tmp_path):
         "x_strange": pixels[::-1],
         "turned": pixels[:5],
         "angles": [0, 10, 20, 30, 40],
+        "segmenter": segmenter(),
+        "photos": random.uniform(size=(3, 8, 8, 1)).astype("float32"),
+        "forecaster": forecaster(),
+        "windows": random.normal(size=(3, 20, 1)).astype("float32"),
     }
     run_page("plots.md", names)
     titles = [plt.figure(n).axes[0].get_title() for n in plt.get_fignums()]
@@ -59,6 +84,8 @@ def test_code_runs(monkeypatch, tmp_path):
         "How unsure the model is",
         "How unsure the model is",
         "50 samples of each row",
+        "",  # The map's own titles are those of its panels.
+        "Forecast of 6 steps",
     ]
     assert (tmp_path / "reliability.png").stat().st_size > 10_000
 

@@ -143,6 +143,20 @@ def known_and_unknown(output, _):
     assert float(auroc[1]) > 0.8
 
 
+def hidden_and_ahead(output, _):
+    """What is hidden is unclear; bands widen and hold what they say."""
+    hidden, visible = map(
+        float, re.findall(r"([\d.]+) where (?:hidden|visible)", output)
+    )
+    assert hidden > 1.2 * visible
+    inside = float(re.search(r"Inside 80 % bands: ([\d.]+)", output)[1])
+    assert 0.6 < inside < 0.95
+    first, last = map(
+        float, re.findall(r"([\d.]+) at the (?:first|last)", output)
+    )
+    assert last > 1.5 * first
+
+
 CHECKS = {
     "active_learning.py": asking,
     "bandit.py": playing,
@@ -151,6 +165,7 @@ CHECKS = {
     "shrinkage_figures.py": shrinking,
     "rotated_digits.py": turning,
     "plot_gallery.py": known_and_unknown,
+    "maps_and_forecasts.py": hidden_and_ahead,
 }
 # Those that write several pictures, into a folder.
 SEVERAL = {
@@ -161,6 +176,10 @@ SEVERAL = {
         "regression_calibration.png",
         "reliability_diagram.png",
         "risk_coverage.png",
+    ),
+    "maps_and_forecasts.py": (
+        "fan_chart.png",
+        "uncertainty_map.png",
     ),
     "shrinkage_figures.py": (
         "importance_weights.png",
