@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small networks and data for the estimators.
 
-They are functions of a module, so that an estimator can be pickled. Compiling
-by XLA would take longer than the training.
+They are functions of a module, so that an estimator can be pickled.
 """
 
 import keras
@@ -20,7 +19,7 @@ def regression(X, y, units=8, rate=0.3):
             keras.layers.Dense(y.shape[1]),
         ]
     )
-    model.compile(keras.optimizers.Adam(0.02), "mse", jit_compile=False)
+    model.compile(keras.optimizers.Adam(0.02), "mse")
     return model
 
 
@@ -41,7 +40,7 @@ def classes(X, y, form="one_hot", activation="softmax"):
             keras.layers.Dense(outputs, activation=activation),
         ]
     )
-    model.compile(keras.optimizers.Adam(0.05), loss, jit_compile=False)
+    model.compile(keras.optimizers.Adam(0.05), loss)
     return model
 
 
