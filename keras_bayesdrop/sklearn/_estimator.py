@@ -195,6 +195,9 @@ class BayesdropEstimator:
             return self.model_
         if isinstance(self.model, keras.Model):
             model = keras.models.clone_model(self.model)
+            if self.model.compiled and not model.compiled:
+                # Old versions of Keras clone the layers alone.
+                model.compile_from_config(self.model.get_compile_config())
             if self.warm_start:
                 model.set_weights(self.model.get_weights())
         elif callable(self.model):
