@@ -79,6 +79,8 @@ class BayesdropClassifier(BayesdropEstimator, keras.wrappers.SKLearnClassifier):
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).
     """
 
+    classes_: npt.NDArray[Any]
+
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predicts the likeliest label of each row.
 
