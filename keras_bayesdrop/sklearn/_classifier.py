@@ -165,14 +165,12 @@ class BayesdropClassifier(BayesdropEstimator, keras.wrappers.SKLearnClassifier):
 
     def _check_outputs(self, p: Predictive) -> None:
         classes = len(self.classes_)
-        shapes = {"classification": (classes,)}
+        shapes = {"class": (classes,)}
+        expected = f"a softmax of shape {describe((classes,))}"
         if classes == 2:
-            shapes["binary"] = (1,)
-        if shapes.get(p.task) != p.mean.shape[1:]:
-            expected = " or ".join(
-                f"{task} with shape {describe(shape)}"
-                for task, shape in shapes.items()
-            )
+            shapes["label"] = (1,)
+            expected += f", or a sigmoid of shape {describe((1,))}"
+        if shapes.get(p.head.observation) != p.mean.shape[1:]:
             raise BayesdropError(
                 f"The model does not predict {classes} classes. Expected "
                 f"{expected}. Received: {p.task} with shape "

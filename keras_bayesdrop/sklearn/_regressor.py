@@ -12,7 +12,6 @@ from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.predictive.heads import LabelHead
 from keras_bayesdrop.sklearn._estimator import BayesdropEstimator
 from keras_bayesdrop.sklearn._estimator import describe
 
@@ -47,8 +46,8 @@ class BayesdropRegressor(BayesdropEstimator, keras.wrappers.SKLearnRegressor):
         num_samples: Number `T` of samples.
         method: `"sampling"`, `"moments"`, `"rao_blackwell"`, or an object
             such as `Sampling(tolerance=0.05)`.
-        head: `"auto"`, `"regression"`, or an object such as
-            `Regression(noise_precision=4.0)`.
+        head: `"auto"`, `"regression"`, `"heteroscedastic"`, or an object
+            such as `Regression(noise_precision=4.0)`.
         batch_size: Bounds the memory of prediction, and does not change
             its result. `fit_kwargs` has the batch size of training.
         random_state: Int from 0 to 2^32 - 1, or a NumPy `RandomState`. Seeds
@@ -132,7 +131,8 @@ class BayesdropRegressor(BayesdropEstimator, keras.wrappers.SKLearnRegressor):
 
     def _check_outputs(self, p: Predictive) -> None:
         columns = self._target_shape or (1,)
-        if isinstance(p.head, LabelHead) or p.mean.shape[1:] != columns:
+        numbers = p.head.observation == "number"
+        if not numbers or p.mean.shape[1:] != columns:
             raise BayesdropError(
                 "The model does not predict the targets. Expected numbers of "
                 f"shape {describe(columns)}. Received: {p.task} with shape "

@@ -24,11 +24,12 @@ def regression(X, y, units=8, rate=0.3):
 
 
 def classes(X, y, form="one_hot", activation="softmax"):
-    """A classifier whose loss takes labels in one of three forms."""
+    """A classifier whose loss takes labels in one of several forms."""
     loss = {
         "one_hot": "categorical_crossentropy",
         "sparse": keras.losses.SparseCategoricalCrossentropy(),
         "single": "binary_crossentropy",
+        "labels": "binary_crossentropy",
     }[form]
     outputs = 1 if form == "single" else y.shape[1]
     activation = "sigmoid" if form == "single" else activation

@@ -144,14 +144,14 @@ def test_other_validation_data_are_refused(data, message):
         (
             {"form": "single"},
             [1, 2, 3],
-            r"Expected classification with shape \(rows, 3\). Received: "
+            r"Expected a softmax of shape \(rows, 3\). Received: "
             r"binary with shape \(rows, 1\)",
         ),
         (
-            {"activation": "sigmoid"},
+            {"form": "labels", "activation": "sigmoid"},
             [1, 2],
-            r"Expected classification with shape \(rows, 2\) or binary with "
-            r"shape \(rows, 1\). Received: binary with shape \(rows, 2\)",
+            r"Expected a softmax of shape \(rows, 2\), or a sigmoid of shape "
+            r"\(rows, 1\). Received: binary with shape \(rows, 2\)",
         ),
         ({}, [1], "Expected at least 2 different labels. Received: 1 class"),
     ],

@@ -88,6 +88,25 @@ def test_std_has_the_noise_that_the_head_knows(fitted):
     np.testing.assert_allclose(std**2, alone**2 + 1 / TAU, rtol=1e-5)
 
 
+def learned_noise(X, y):
+    model = regression(X, np.zeros((1, 2 * y.shape[1])))
+    model.compile("adam", kbd.losses.HeteroscedasticGaussianNLL())
+    return model
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_std_has_the_noise_that_the_network_learns(outputs):
+    X, y = line(outputs=outputs)
+    regressor = BayesdropRegressor(learned_noise, fit_kwargs=QUIET).fit(X, y)
+    mean, std = regressor.predict(X, return_std=True)
+    assert mean.shape == std.shape == y.shape
+    p = regressor.predict_with_uncertainty(X)
+    variance = (p.variance + p.noise_variance).reshape(y.shape)
+    # float32 variances.
+    np.testing.assert_allclose(std**2, variance, rtol=1e-5)
+    assert np.all(p.noise_variance > 0)
+
+
 def test_score_is_that_of_the_mean(fitted):
     X, y = line(seed=1)
     assert fitted.score(X, y) == r2_score(y, fitted.predict(X))
