@@ -8,7 +8,7 @@ import pathlib
 
 # From the entry points down. A room imports rooms below it, or to its right.
 ROWS = {
-    "entry points": ["cli", "callbacks", "training", "serving"],
+    "entry points": ["cli", "sklearn", "callbacks", "training", "serving"],
     "use of a result": [
         "diagnostics",
         "decisions",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from keras_bayesdrop import priors as priors
     from keras_bayesdrop import regularizers as regularizers
     from keras_bayesdrop import serving as serving
+    from keras_bayesdrop import sklearn as sklearn
     from keras_bayesdrop import sparsity as sparsity
     from keras_bayesdrop import theory as theory
     from keras_bayesdrop import training as training
@@ -94,6 +95,7 @@ else:
             "priors": "keras_bayesdrop.priors",
             "regularizers": "keras_bayesdrop.regularizers",
             "serving": "keras_bayesdrop.serving",
+            "sklearn": "keras_bayesdrop.sklearn",
             "sparsity": "keras_bayesdrop.sparsity",
             "theory": "keras_bayesdrop.theory",
             "training": "keras_bayesdrop.training",

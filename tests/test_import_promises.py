@@ -26,7 +26,7 @@ HEAVY = {"matplotlib", "pandas", "scipy", "sklearn", "tensorflow_probability"}
 # Rooms that hold no class of a saved model.
 UNUSED_ROOMS = {
     *("calibrate", "callbacks", "cli", "decisions", "diagnostics", "moments"),
-    *("plots", "prediction", "serving", "sparsity", "theory"),
+    *("plots", "prediction", "serving", "sklearn", "sparsity", "theory"),
 }
 
 # Makes a process one where some packages are not installed.
@@ -216,6 +216,28 @@ except ImportError as error:
         f"`keras_bayesdrop.{name}` needs a package that is not installed. "
         "Expected keras and tensorflow; `pip install keras tensorflow` "
         f"installs what is missing. Received: no module named {missing!r}",
+    ]
+
+
+@pytest.mark.parametrize("name", ["BayesdropRegressor", "BayesdropClassifier"])
+def test_estimators_say_that_they_need_scikit_learn(name):
+    program = f"""
+{BLOCK.format(blocked=("sklearn",))}
+import keras_bayesdrop as kbd
+print(*(name for name in dir(kbd.sklearn) if name.startswith("Bayesdrop")))
+try:
+    kbd.sklearn.{name}
+except ImportError as error:
+    print(type(error).__name__)
+    print(error)
+"""
+    assert run(program).splitlines() == [
+        "BayesdropClassifier BayesdropRegressor",
+        "MissingPackageError",
+        f"`keras_bayesdrop.sklearn.{name}` needs a package that is not "
+        "installed. Expected keras and tensorflow and sklearn; `pip install "
+        "keras-bayesdrop[sklearn]` installs what is missing. Received: no "
+        "module named 'sklearn'",
     ]
 
 

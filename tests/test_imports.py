@@ -22,11 +22,11 @@ ROOMS = (
     *("predictive", "metrics"),
     *("graph", "plan", "moments", "theory", "engines", "views", "prediction"),
     *("sparsity", "calibrate", "plots", "decisions", "diagnostics"),
-    *("serving", "training", "callbacks", "cli", "__main__"),
+    *("serving", "training", "callbacks", "sklearn", "cli", "__main__"),
 )
 RANK = {room: rank for rank, room in enumerate(ROOMS)}
 # Only the package's `__init__` imports these.
-ENTRY_POINTS = {"callbacks", "training", "__main__"}
+ENTRY_POINTS = {"callbacks", "sklearn", "training", "__main__"}
 
 # A module of `prediction` may import from the rows above its own.
 PREDICTION = (

@@ -27,7 +27,11 @@ from keras_bayesdrop.errors import MissingPackageError
 
 
 def lazy_module(
-    module: str, names: Mapping[str, str], *, needs: Sequence[str] = ()
+    module: str,
+    names: Mapping[str, str],
+    *,
+    needs: Sequence[str] = (),
+    install: str | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns the `__getattr__` and the `__dir__` of a lazy namespace.
 
@@ -42,6 +46,8 @@ def lazy_module(
         needs: Packages that a name may need and that may be missing, such as
             `("keras", "tensorflow")`. Where one is missing, the error says
             what to install. Other import errors pass unchanged.
+        install: Argument of `pip install` that brings them, if it is not the
+            names of the packages.
 
     Returns:
         The functions `__getattr__` and `__dir__`.
@@ -61,7 +67,9 @@ def lazy_module(
             missing = (error.name or "").partition(".")[0]
             if missing not in needs:
                 raise
-            raise _missing(f"{module}.{name}", missing, needs) from error
+            raise _missing(
+                f"{module}.{name}", missing, needs, install
+            ) from error
         if path != f"{module}.{name}":
             value = getattr(value, name)
         setattr(sys.modules[module], name, value)
@@ -122,12 +130,12 @@ def _is_installed(package: str) -> bool:
 
 
 def _missing(
-    name: str, missing: str, needs: Sequence[str]
+    name: str, missing: str, needs: Sequence[str], install: str | None
 ) -> MissingPackageError:
     error = MissingPackageError(
         f"`{name}` needs a package that is not installed. Expected "
-        f"{' and '.join(needs)}; `pip install {' '.join(needs)}` installs "
-        f"what is missing. Received: no module named {missing!r}"
+        f"{' and '.join(needs)}; `pip install {install or ' '.join(needs)}` "
+        f"installs what is missing. Received: no module named {missing!r}"
     )
     error.name = missing
     return error

@@ -255,6 +255,7 @@ SCENES = {
     "regression_calibration": _regression,
     "sample_function": _regression,
     "GaussianNLL": _regression,
+    "BayesdropRegressor": _regression,
     "MonteCarloModel": lambda: _regression(features=13),
     "predictive_band": _band,
     "weight_heatmap": _two_models,
