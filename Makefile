@@ -10,6 +10,7 @@ OLDEST_VENV ?= .venv-oldest
 DOCS_VENV ?= .venv-docs
 RAY_VENV ?= .venv-ray
 HUB_VENV ?= .venv-hub
+MAPIE_VENV ?= .venv-mapie
 PYTEST_ARGS ?=
 FUZZ_ARGS ?=
 # Processes of a test run, about 1 GB each. A file's tests stay together.
@@ -32,7 +33,7 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-cpp test-pure test-slow test-all test-gpu test-oldest \
-	test-ray test-hub fuzz lint \
+	test-ray test-hub test-mapie fuzz lint \
 	format golden docs bench clean
 
 help:  ## Show this list.
@@ -91,6 +92,13 @@ test-hub: $(HUB_VENV)/.installed  ## Run the tests on KerasHub's models.
 	@$(HUB_VENV)/bin/python -m pytest tests/upstream/check_keras_hub.py \
 		$(PYTEST_ARGS)
 
+# MAPIE serves one page of the documentation.
+test-mapie: $(MAPIE_VENV)/.installed  ## Run the page on MAPIE, and compare with it.
+	@$(MAPIE_VENV)/bin/python $(PIP_INSTALL) -c requirements/newest.txt \
+		'mapie>=1.6,<2'
+	@$(MAPIE_VENV)/bin/python -m pytest tests/docs/check_mapie_page.py \
+		$(PYTEST_ARGS)
+
 # For instance FUZZ_ARGS="--models 200 --first-seed 5000", or "--seed 17" alone.
 fuzz: $(VENV)/.installed  ## Compare 2,000 random models with brute force.
 	@$(BIN)/python -m tests.fuzz --workers $(WORKERS) $(FUZZ_ARGS)
@@ -123,7 +131,7 @@ bench: $(VENV)/.installed  ## Time prediction; write benchmarks/results.
 
 clean:  ## Remove environments, builds and caches.
 	@rm -rf $(VENV) $(OLDEST_VENV) $(DOCS_VENV) \
-		$(RAY_VENV) $(HUB_VENV) build dist _skbuild *.egg-info demo.png \
+		$(RAY_VENV) $(HUB_VENV) $(MAPIE_VENV) build dist _skbuild *.egg-info demo.png \
 		.mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -135,13 +143,16 @@ $(VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
 $(OLDEST_VENV)/.dependencies: CONSTRAINTS := requirements/oldest.txt
 $(RAY_VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
 $(HUB_VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
+$(MAPIE_VENV)/.dependencies: CONSTRAINTS := requirements/newest.txt
 $(VENV)/.installed: CONSTRAINTS := requirements/newest.txt
 $(OLDEST_VENV)/.installed: CONSTRAINTS := requirements/oldest.txt
 $(RAY_VENV)/.installed: CONSTRAINTS := requirements/newest.txt
 $(HUB_VENV)/.installed: CONSTRAINTS := requirements/newest.txt
+$(MAPIE_VENV)/.installed: CONSTRAINTS := requirements/newest.txt
 $(VENV)/.dependencies: requirements/newest.txt
 $(RAY_VENV)/.dependencies: requirements/newest.txt
 $(HUB_VENV)/.dependencies: requirements/newest.txt
+$(MAPIE_VENV)/.dependencies: requirements/newest.txt
 $(OLDEST_VENV)/.dependencies: requirements/oldest.txt
 
 $(DOCS_VENV)/.installed: requirements/docs.txt
