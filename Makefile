@@ -92,11 +92,11 @@ test-hub: $(HUB_VENV)/.installed  ## Run the tests on KerasHub's models.
 	@$(HUB_VENV)/bin/python -m pytest tests/upstream/check_keras_hub.py \
 		$(PYTEST_ARGS)
 
-# MAPIE serves one section of a page.
-test-mapie: $(MAPIE_VENV)/.installed  ## Run MAPIE on the estimators for scikit-learn.
+# MAPIE serves one page of the documentation.
+test-mapie: $(MAPIE_VENV)/.installed  ## Run the page on MAPIE, and compare with it.
 	@$(MAPIE_VENV)/bin/python $(PIP_INSTALL) -c requirements/newest.txt \
 		'mapie>=1.6,<2'
-	@$(MAPIE_VENV)/bin/python -m pytest tests/docs/check_mapie.py \
+	@$(MAPIE_VENV)/bin/python -m pytest tests/docs/check_mapie_page.py \
 		$(PYTEST_ARGS)
 
 # For instance FUZZ_ARGS="--models 200 --first-seed 5000", or "--seed 17" alone.

@@ -51,8 +51,10 @@ class ClassScore:
         check_bool(self.randomize, "randomize")
         check_bool(self.allow_empty, "allow_empty")
         if self.method == "raps":
-            check_not_negative(self.penalty, "penalty")
-            check_int(self.k_reg, "k_reg", at_least=0)
+            penalty = check_not_negative(self.penalty, "penalty")
+            k_reg = check_int(self.k_reg, "k_reg", at_least=0)
+            object.__setattr__(self, "penalty", penalty)
+            object.__setattr__(self, "k_reg", k_reg)
         elif self.penalty is not None or self.k_reg is not None:
             raise BayesdropError(
                 "Only method='raps' has a penalty. Expected penalty=None and "

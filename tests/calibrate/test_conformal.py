@@ -77,6 +77,15 @@ def test_fits_travel(carry):
         (classification, {"randomize": True, "seed": 3}),
         (classification, {"randomize": True, "allow_empty": True}),
         (classification, {"method": "raps", "penalty": 0.2, "k_reg": 1}),
+        (
+            classification,
+            {
+                "level": np.float32(0.9),
+                "method": "raps",
+                "penalty": np.float32(0.2),
+                "k_reg": np.int64(1),
+            },
+        ),
         (binary, {"method": "lac", "allow_empty": True}),
     ):
         p, y = case(rng, 50)

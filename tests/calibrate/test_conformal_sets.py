@@ -282,6 +282,21 @@ def test_random_shares_of_calibration_and_prediction_differ():
     assert np.abs(one - other).min() > 1e-10
 
 
+def test_draws_of_prediction_are_not_those_of_calibration():
+    # With the same draws, the rows of the calibration would keep their class
+    # in exactly 45 = ceil(50 * 0.9) of 49 sets, for every seed.
+    p = predicted([[1.0, 0.0]] * 49)
+    kept = {
+        calibrate.conformal(
+            [0] * 49, p, randomize=True, allow_empty=True, seed=seed
+        )
+        .sets(p)
+        .sum()
+        for seed in range(10)
+    }
+    assert len(kept) > 1
+
+
 def test_several_binary_labels():
     rng = np.random.default_rng(0)
     logits = rng.standard_normal((60, 3))

@@ -54,3 +54,8 @@ def test_calibration():
     assert error(labels, soft.apply(c)) < error(labels, c) / 2
     hit = names["sets"][np.arange(300), labels].mean()
     assert hit > 0.8
+    assert names["sets"].sum(axis=1).min() >= 1
+    hit = names["exact"].sets(c)[np.arange(300), labels].mean()
+    assert abs(hit - 0.9) < 0.1
+    assert names["fair"].threshold.shape == (5,)
+    assert names["fit_groups"].groups == ("left", "right")
