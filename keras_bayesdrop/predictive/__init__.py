@@ -12,8 +12,8 @@ selects rows and outputs, `table` decides the columns of a table, and
 `sample_noise` gives the noise of each sample. Outside, use the names below,
 `heads`, `select.quantities_of`, `quantities`, `labels`, `mixture`, `quantiles`,
 `samples`, and the four modules before. The room imports `errors` and `_core`,
-and neither TensorFlow nor Keras; `Predictive.plot` and `Predictive.defer` import
-`plots` and `decisions` when they are called.
+and neither TensorFlow nor Keras; `Predictive.plot` and `Predictive.defer`
+import `plots` and `decisions` when they are called.
 """
 
 from keras_bayesdrop.predictive.heads import Binary as Binary

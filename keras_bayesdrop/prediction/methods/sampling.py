@@ -93,10 +93,11 @@ class Sampling(Sampled):
             where the noise is larger than what the model does not know. For
             a regression use `head=Regression(noise_precision=...)`, or a
             model that predicts its noise; without either the noise counts as
-            zero, and every row takes `1 / tolerance**2` samples. Samples are the first ones of a
-            prediction with fixed `T`; `num_samples` is the most that a row
-            takes, and `num_samples_used` of the result tells what each row
-            took. 0 or `None` disables the relative criterion.
+            zero, and every row takes `1 / tolerance**2` samples. Samples are
+            the first ones of a prediction with fixed `T`; `num_samples` is
+            the most that a row takes, and `num_samples_used` of the result
+            tells what each row took. 0 or `None` disables the relative
+            criterion.
         absolute_tolerance: Float, in units of the output (for classes, of
             the probability). Used alone or together with `tolerance`; the
             larger of the two bounds applies. 0 or `None` disables it.
