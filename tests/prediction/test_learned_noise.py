@@ -330,3 +330,54 @@ def test_posterior_functions_are_means():
     sampler = kbd.ThompsonSampler(network(), head=HEAD, seed=3)
     p = predict(network(), head=HEAD, return_samples=True)
     np.testing.assert_allclose(sampler.sample()(X), p.samples[0], rtol=1e-5)
+
+
+def test_half_precision_outputs_are_read_in_float32():
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            layers.Dropout(0.3),
+            layers.Dense(4, dtype="float16", bias_initializer="ones"),
+        ]
+    )
+    raw = predict(model, head="regression", return_samples=True).samples
+    p = predict(model, head="heteroscedastic", return_samples=True)
+    assert p.mean.dtype == p.noise_variance.dtype == "float32"
+    _, s = np.split(raw.astype("float64"), 2, axis=-1)
+    np.testing.assert_allclose(p.noise_samples, np.exp(s), rtol=1e-6)
+
+
+class OwnCall(keras.Model):
+    """A subclassed model with two outputs by key."""
+
+    def __init__(self):
+        super().__init__()
+        self.drop = layers.Dropout(0.3)
+        self.parts = layers.Dense(2), layers.Dense(2)
+
+    def call(self, x):
+        dropped = self.drop(x)
+        return {"mu": self.parts[0](dropped), "s": self.parts[1](dropped)}
+
+
+def test_a_subclassed_model_and_callbacks_of_keras():
+    model, seen = OwnCall(), []
+    model(X)
+    callback = keras.callbacks.LambdaCallback()
+    callback.on_predict_batch_end = lambda batch, logs: seen.append(
+        logs["outputs"]
+    )
+    p = predict(model, head=TWO, callbacks=[callback])
+    raw = predict(model, head="regression", return_samples=True)
+    s = np.clip(raw["s"].samples.astype("float64"), -LIMIT, LIMIT)
+    np.testing.assert_allclose(p.aleatoric, np.exp(s).mean(0), rtol=1e-5)
+    np.testing.assert_array_equal(np.concatenate(seen), p.mean)
+
+
+def test_recognised_from_its_loss():
+    model = network()
+    model.compile("sgd", kbd.losses.HeteroscedasticGaussianNLL(LIMIT))
+    p = predict(model)
+    assert p.head == HEAD
+    expected = predict(model, head=HEAD)
+    np.testing.assert_array_equal(p.aleatoric, expected.aleatoric)
