@@ -73,8 +73,7 @@ HEADS = {
         lambda: steps(
             layers.TimeDistributed(
                 keras.Sequential([keras.Input((4,)), concrete(dense())])
-            ),
-            loss=SPARSE,
+            )
         ),
         CLASSES,
     ),

@@ -315,3 +315,12 @@ def test_learned_noise_is_read_off_one_output():
     p = predicted(sequence(dense(6, None), loss=loss))
     assert p.head == kbd.Heteroscedastic(log_variance_limit=7.0)
     assert p.mean.shape == p.noise_variance.shape == (6, 3)
+
+
+def test_list_of_losses_follows_the_order_of_keras():
+    """Keras flattens a dict by its keys, whatever the order of outputs."""
+    model = head_models.own(None, loss=[LOGITS, "mse"])
+    heads = heads_of(
+        model, count=2, pack=lambda each: dict(b=each[0], a=each[1])
+    )
+    assert heads == [REGRESSION, CLASS_LOGITS]
