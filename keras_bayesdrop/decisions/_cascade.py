@@ -30,6 +30,7 @@ from keras_bayesdrop.decisions._uncertainty import row_uncertainty
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NothingToSampleError
 from keras_bayesdrop.graph.sites import LayerSelection
+from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction import methods
 from keras_bayesdrop.prediction.api import OLD_KEYWORDS
@@ -38,7 +39,10 @@ from keras_bayesdrop.prediction.detection import check_heads
 from keras_bayesdrop.prediction.methods import Method
 from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.model_checks import check_num_samples
+from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.sample_noise import learns_noise
+from keras_bayesdrop.predictive.select import quantities_of
 
 # Options of `predict_with_uncertainty`, which callables do not take.
 _DEFAULTS: dict[str, Any] = {
@@ -226,8 +230,12 @@ class Cascade:
         slow, slow_seconds = None, 0.0
         if len(deferral.rows):
             some = keras.tree.map_structure(lambda a: a[deferral.rows], x)
+            learned = any(
+                isinstance(leaf, Predictive) and learns_noise(leaf)
+                for leaf in keras.tree.flatten(fast)
+            )
             slow, slow_seconds = self._ask(
-                self.slow, some, len(deferral.rows), "slow"
+                self.slow, some, len(deferral.rows), "slow", learned
             )
         mean, std = merge(fast, slow, deferral.rows)
         return CascadeResult(
@@ -241,9 +249,17 @@ class Cascade:
         )
 
     def _ask(
-        self, model: Any, x: Any, rows: int, who: str
+        self, model: Any, x: Any, rows: int, who: str, learned: bool = False
     ) -> tuple[Any, float]:
-        """Returns the checked output of a model, and the seconds it took."""
+        """Returns the checked output of a model, and the seconds it took.
+
+        Args:
+            model: The model, or a callable.
+            x: Its inputs.
+            rows: Number of their rows.
+            who: Name of the model, for errors.
+            learned: Whether the fast model has learned noise.
+        """
         began = time.perf_counter()
         if not _is_keras(model):
             output = model(x)
@@ -255,8 +271,24 @@ class Cascade:
                 if who == "fast":
                     raise
                 output = model.predict(x, verbose=0)
+                if learned:
+                    output = self._means(model, x, output)
         seconds = time.perf_counter() - began
         return check_output(output, rows, who), seconds
+
+    def _means(self, model: keras.Model, x: Any, outputs: Any) -> Any:
+        """Reads the means off outputs that also have log variances."""
+        plan = build_plan(model, None, input_data.specs_of(x))
+        readings = readings_of(model, plan, self.options["head"])
+        flat = keras.tree.flatten(outputs)
+        return readings.pack(
+            [
+                np.asarray(reading.values(flat)[0])
+                if quantities_of(reading.head).has_learned_noise
+                else flat[reading.sources[0]]
+                for reading in readings.each
+            ]
+        )
 
     def _uncertainty(self, fast: Any, rows: int) -> tuple[Float64Array, str]:
         if callable(self.by):

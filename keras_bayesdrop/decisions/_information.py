@@ -20,8 +20,8 @@ of variance `1 / tau` on each measurement, both modelled as normal:
 
 A row adds `1/2 * log(1 + tau * v)`, where `v` is its variance once the others
 are measured. Learned noise has a precision `tau` for each row, that of its mean
-variance, and a row adds the surplus of `Noise` as well. Outputs of a row count
-as independent.
+variance, and a row adds the surplus of `MeasurementNoise` as well. Outputs of a
+row count as independent.
 
 EPIG is the information that a label gives about predictions for target inputs.
 """
@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop._core.arrays import Float64Array
-from keras_bayesdrop.decisions._joint_samples import Noise
+from keras_bayesdrop.decisions._joint_samples import MeasurementNoise
 from keras_bayesdrop.predictive.quantities import x_log_x
 
 # Numbers in the largest array, which takes 32 MB.
@@ -166,7 +166,7 @@ def _draw(
 
 
 def batchbald_normal(
-    centred: Float64Array, noise: Noise, k: int
+    centred: Float64Array, noise: MeasurementNoise, k: int
 ) -> tuple[npt.NDArray[np.intp], Float64Array]:
     """Chooses rows greedily by the information that each adds.
 
@@ -233,8 +233,8 @@ def epig_classes(pool: Float64Array, targets: Float64Array) -> Float64Array:
 def epig_normal(
     pool: Float64Array,
     targets: Float64Array,
-    pool_noise: Noise,
-    target_noise: Noise,
+    pool_noise: MeasurementNoise,
+    target_noise: MeasurementNoise,
 ) -> Float64Array:
     """Mean information between a measurement of a row and those of targets.
 

@@ -13,8 +13,8 @@ from keras_bayesdrop.predictive.sample_noise import knows_noise
 
 
 @dataclass(frozen=True)
-class Noise:
-    """Noise of the measurements of rows.
+class MeasurementNoise:
+    """The noise of measurements of rows.
 
     Learned noise differs between samples, so that a measurement also tells
     something about the noise itself: its entropy with the mean variance, minus
@@ -33,9 +33,9 @@ class Noise:
     precision: Float64Array
     surplus: Float64Array
 
-    def flat(self, rows: int) -> "Noise":
+    def flat(self, rows: int) -> "MeasurementNoise":
         """Returns arrays `[rows, outputs]`, with one axis of outputs."""
-        return Noise(
+        return MeasurementNoise(
             self.precision.reshape(rows, -1), self.surplus.reshape(rows, -1)
         )
 
@@ -74,7 +74,7 @@ def output_samples(predictive: Predictive, method: str) -> Float64Array:
     return np.asarray((samples - samples.mean(axis=0)) / scale)
 
 
-def measurement_noise(predictive: Predictive, method: str) -> Noise:
+def measurement_noise(predictive: Predictive, method: str) -> MeasurementNoise:
     """Returns the noise of measurements, or raises if it is not known.
 
     Args:
@@ -91,7 +91,7 @@ def measurement_noise(predictive: Predictive, method: str) -> Noise:
     shape = predictive.mean.shape
     if predictive.noise_variance is None:
         tau = np.asarray(predictive.noise_precision, np.float64)
-        return Noise(np.broadcast_to(tau, shape), np.zeros(shape))
+        return MeasurementNoise(np.broadcast_to(tau, shape), np.zeros(shape))
     if predictive.noise_samples is None:
         raise MissingSamplesError(
             f"method={method!r} needs the noise of each sample, since it is "
@@ -106,7 +106,9 @@ def measurement_noise(predictive: Predictive, method: str) -> Noise:
     mean = total / len(predictive.noise_samples)
     logs /= len(predictive.noise_samples)
     # Below zero is rounding.
-    return Noise(1.0 / mean, np.maximum(0.5 * (np.log(mean) - logs), 0.0))
+    return MeasurementNoise(
+        1.0 / mean, np.maximum(0.5 * (np.log(mean) - logs), 0.0)
+    )
 
 
 def check_same_functions(pool: Predictive, targets: Predictive) -> None:

@@ -4,6 +4,7 @@
 import dataclasses
 import itertools
 
+import keras
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -12,6 +13,7 @@ from keras_bayesdrop.decisions import Cascade
 from keras_bayesdrop.decisions import acquire
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
+from keras_bayesdrop.predictive import Heteroscedastic
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.predictive import Stats
@@ -206,3 +208,31 @@ def test_cascade_asks_where_noise_or_ignorance_is_large():
     labels = Predictive(head="binary", mean=[[0.5]] * 6, variance=[[0.1]] * 6)
     with pytest.raises(BayesdropError, match="'heteroscedastic' from the fast"):
         Cascade(answers(fast), answers(labels), budget=2).predict(x)
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_slow_model_without_noise_answers_with_its_means(pair):
+    keras.utils.set_random_seed(0)
+    x = np.random.default_rng(0).normal(size=(6, 3)).astype("float32")
+    inputs = keras.Input((3,))
+    hidden = keras.layers.Dense(8, activation="relu")(inputs)
+    head = "heteroscedastic"
+
+    def network(noisy):
+        inner = keras.layers.Dropout(0.5)(hidden) if noisy else hidden
+        if not pair:
+            return keras.Model(inputs, keras.layers.Dense(4)(inner))
+        outputs = {name: keras.layers.Dense(2)(inner) for name in ("s", "m")}
+        return keras.Model(inputs, outputs)
+
+    if pair:
+        head = Heteroscedastic(mean="m", log_variance="s")
+    slow = network(noisy=False)
+    cascade = Cascade(network(noisy=True), slow, budget=2, head=head, seed=0)
+    result = cascade.predict(x)
+    outputs = slow.predict(x, verbose=0)
+    means = outputs["m"] if pair else outputs[:, :2]
+    np.testing.assert_allclose(
+        result.mean[result.asked], means[result.asked], rtol=1e-5, atol=1e-6
+    )
+    assert result.fast.noise_variance.shape == (6, 2)
