@@ -9,14 +9,19 @@ import numpy as np
 import pytest
 import scipy.special
 from mapie.classification import SplitConformalClassifier
+from mapie.regression import CrossConformalRegressor
 from mapie.regression import SplitConformalRegressor
 from sklearn.base import BaseEstimator
 from sklearn.base import ClassifierMixin
 from sklearn.base import RegressorMixin
 
 from keras_bayesdrop import calibrate
+from keras_bayesdrop.sklearn import BayesdropRegressor
 from tests.docs.pages import run_page
 from tests.metrics import cases
+from tests.sklearn.networks import QUIET
+from tests.sklearn.networks import line
+from tests.sklearn.networks import regression
 
 
 def test_page():
@@ -31,6 +36,19 @@ def test_page():
     # of ten calibrations, by little.
     assert names["precision"] > 0.8 - 0.08
     assert names["alarm"].sum() > 30
+
+
+def test_clones_are_trained_with_their_epochs():
+    X, y = line(rows=60)
+    regressor = BayesdropRegressor(
+        regression, fit_kwargs={**QUIET, "epochs": 3}, random_state=0
+    )
+    theirs = CrossConformalRegressor(regressor, cv=2)
+    theirs.fit_conformalize(X, y)
+    fitted = theirs._mapie_regressor.estimator_.estimators_
+    assert [each.epoch_ for each in fitted] == [3, 3]
+    points, ends = theirs.predict_interval(X)
+    assert np.all((ends[:, 0, 0] < points) & (points < ends[:, 1, 0]))
 
 
 class Known(BaseEstimator):
