@@ -55,6 +55,12 @@ class Request:
         return None if isinstance(kept, bool) else kept
 
 
+def can_keep_samples(method: Method) -> bool:
+    """Returns whether a method has as many samples for every row."""
+    early = isinstance(method, Sampled) and method.stops_early
+    return method.has_samples and not early
+
+
 def check_request(
     method: Method,
     num_samples: Any,
@@ -86,11 +92,7 @@ def check_request(
                     f"{name}={none!r} or method='sampling'. Received: "
                     f"{name}={value!r}, method={method.name!r}"
                 )
-    if (
-        isinstance(method, Sampled)
-        and method.stops_early
-        and request.return_samples
-    ):
+    if request.return_samples and not can_keep_samples(method):
         path = request.samples_path
         kept = True if path is None else repr(str(path))
         raise BayesdropError(
