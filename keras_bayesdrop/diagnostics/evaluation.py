@@ -148,22 +148,9 @@ def evaluate_with_uncertainty(
     def evaluate(p: Predictive, truth: Any) -> Evaluation:
         return evaluation_of(p, truth, level, confidence, num_resamples)
 
-    return judge(prediction, labels, evaluate)
-
-
-def judge(prediction: Any, labels: Labels, evaluate: Any) -> Any:
-    """Calls a function with every result of a prediction and its labels.
-
-    Args:
-        prediction: A `Predictive`, or a structure of them.
-        labels: The labels that were taken with it.
-        evaluate: Takes a `Predictive` and its labels.
-
-    Returns:
-        What the function returns, in the structure of the prediction.
-    """
-    rows = len(next(iter(_leaves(prediction))))
-    return _map(evaluate, prediction, labels.result(rows))
+    rows = len(keras.tree.flatten(prediction)[0])
+    truth = labels.result(rows)
+    return keras.tree.map_structure(evaluate, prediction, truth)
 
 
 def _check_data(x: Any, y: Any) -> None:
@@ -180,25 +167,3 @@ def _check_data(x: Any, y: Any) -> None:
             "Labels are missing. Expected `y` beside arrays, or a stream of "
             f"batches `(x, y)`. Received: x={type(x).__name__}, y=None"
         )
-
-
-def _leaves(structure: Any) -> list[Any]:
-    if isinstance(structure, dict):
-        structure = list(structure.values())
-    if isinstance(structure, (list, tuple)):
-        return [leaf for each in structure for leaf in _leaves(each)]
-    return [structure]
-
-
-def _map(function: Any, structure: Any, labels: Any) -> Any:
-    if isinstance(structure, dict):
-        return {
-            key: _map(function, each, labels[key])
-            for key, each in structure.items()
-        }
-    if isinstance(structure, (list, tuple)):
-        return [
-            _map(function, each, label)
-            for each, label in zip(structure, labels, strict=True)
-        ]
-    return function(structure, labels)

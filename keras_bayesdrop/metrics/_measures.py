@@ -88,7 +88,7 @@ class _Judged:
     @functools.cached_property
     def errors(self) -> Float64Array:
         """Absolute errors of numbers, `[rows, outputs]`."""
-        return np.sqrt(self.losses)
+        return np.asarray(np.sqrt(self.losses))
 
     @functools.cached_property
     def ends(self) -> tuple[Float64Array, Float64Array, Float64Array]:

@@ -158,9 +158,7 @@ class Auroc:
         right = self._ties.sums(counts * ~self._wrong)
         won = np.sum(wrong * (_before(right) + right / 2), axis=1)
         pairs = wrong.sum(axis=1) * right.sum(axis=1)
-        return np.divide(
-            won, pairs, out=np.full(len(won), np.nan), where=pairs > 0
-        )
+        return won / np.where(pairs > 0, pairs, np.nan)
 
 
 class Aurc:
@@ -190,9 +188,7 @@ class Aurc:
         """
         number = self._ties.sums(counts)
         loss = self._ties.sums(counts * self._loss)
-        mean = np.divide(
-            loss, number, out=np.zeros_like(loss), where=number > 0
-        )
+        mean = loss / np.maximum(number, 1.0)
         before = _before(number)
         begin, end = before.astype(np.intp), (before + number).astype(np.intp)
         spread = self._harmonic[end] - self._harmonic[begin]
@@ -234,9 +230,7 @@ class RankCorrelation:
         product = np.sum(counts * first * second, axis=1)
         squares = [np.sum(counts * each**2, axis=1) for each in centred]
         scale = np.sqrt(squares[0] * squares[1])
-        return np.divide(
-            product, scale, out=np.full(len(scale), np.nan), where=scale > 0
-        )
+        return product / np.where(scale > 0, scale, np.nan)
 
 
 class _Ties:

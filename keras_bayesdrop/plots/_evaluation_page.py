@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.metrics._regression import bounds
 from keras_bayesdrop.plots import _inputs
 from keras_bayesdrop.plots import _style
@@ -19,6 +20,10 @@ from keras_bayesdrop.predictive.observations import observation_of
 
 _SIZE = (11.0, 8.6)
 _BINS = 30
+_TITLES = {
+    "predictive_entropy": "All uncertainty, where right and where wrong",
+    "mutual_information": "That of the model, where right and where wrong",
+}
 
 
 def evaluation_page(y: Any, p: Predictive, level: float) -> Any:
@@ -44,13 +49,11 @@ def evaluation_page(y: Any, p: Predictive, level: float) -> Any:
         return figure
     reliability_diagram(y, p, ax=axes[0, 0])
     wrong = np.asarray(observation_of(p).losses(p, y), bool)
-    quantities = ["predictive_entropy"]
-    if p.mean_entropy is not None or p.samples is not None:
-        quantities.append("mutual_information")
-    for ax, quantity in zip(axes[1], quantities, strict=False):
-        _draw_right_and_wrong(p, wrong, quantity, ax)
-    for ax in axes[1, len(quantities) :]:
-        ax.remove()
+    _draw_right_and_wrong(p, wrong, "predictive_entropy", axes[1, 0])
+    try:
+        _draw_right_and_wrong(p, wrong, "mutual_information", axes[1, 1])
+    except MissingSamplesError:
+        axes[1, 1].remove()
     return figure
 
 
@@ -59,16 +62,13 @@ def _draw_right_and_wrong(
 ) -> None:
     """Draws the uncertainty of right and of wrong labels."""
     values = np.asarray(getattr(p, quantity), np.float64)
-    parts = [("right", values[~wrong]), ("wrong", values[wrong])]
-    filled = [(name, part) for name, part in parts if part.size]
-    entropy_histogram(
-        *(part for _, part in filled),
-        quantity=quantity,
-        bins=_BINS,
-        ax=ax,
-        names=[name for name, _ in filled],
-    )
-    ax.set_title("Is it less sure where it is wrong?", fontsize=_style.TEXT + 1)
+    parts = {"right": values[~wrong], "wrong": values[wrong]}
+    filled = {name: part for name, part in parts.items() if part.size}
+    first, *second = filled.values()
+    other = second[0] if second else None
+    names = list(filled)
+    entropy_histogram(first, other, quantity, _BINS, ax, names=names)
+    ax.set_title(_TITLES[quantity], fontsize=_style.TEXT + 1)
 
 
 def _draw_widths(y: Any, p: Predictive, level: float, ax: Any) -> None:

@@ -58,7 +58,7 @@ class Labels:
             )
         self._add(run, batch.targets, batch.num_rows)
 
-    def result(self, num_rows: int) -> Any:
+    def result(self, num_rows: int | None = None) -> Any:
         """Returns the labels of the first rows, in the results' structure.
 
         Class numbers are `[rows, ...]`, flags and targets like the mean.
@@ -69,29 +69,16 @@ class Labels:
     def _add(self, run: "Run", y: Any, num_rows: int) -> None:
         readings = run.readings.each
         self._pack = run.readings.pack
-        structure = self._pack(list(range(len(readings))))
-        names = _result_names(self._names, readings, len(run.plan.outputs))
-        matched = _match(structure, y, names)
+        matched, names = _match(run, y, self._names)
         checked = []
-        for number, reading in enumerate(readings):
+        for reading, name, labels in zip(readings, names, matched, strict=True):
             shape = reading.row_shape(run.plan)
-            where = f" of output `{names[number]}`" if len(readings) > 1 else ""
-            checked.append(
-                _check(reading, shape, matched[number], num_rows, where)
-            )
+            where = f" of output `{name}`" if len(readings) > 1 else ""
+            checked.append(_check(reading, shape, labels, num_rows, where))
         if not self._parts:
             self._parts = [[] for _ in readings]
         for parts, labels in zip(self._parts, checked, strict=True):
             parts.append(labels)
-
-
-def _result_names(
-    names: Sequence[str], readings: Sequence[Reading], num_outputs: int
-) -> list[str]:
-    """Returns the name of each result: that of its output, or its number."""
-    if len(names) != num_outputs:
-        return [str(number) for number in range(len(readings))]
-    return [names[reading.sources[0]] for reading in readings]
 
 
 def _check(
@@ -123,33 +110,39 @@ def _check(
         raise type(error)(f"Labels `y`{where}: {error}") from error
 
 
-def _match(structure: Any, y: Any, names: Sequence[str]) -> dict[int, Any]:
-    """Returns the labels of each result, by its number.
+def _match(
+    run: "Run", y: Any, names: Sequence[str]
+) -> tuple[list[Any], list[str]]:
+    """Returns the labels and the name of each result.
 
     Args:
-        structure: The numbers of the results, in their structure.
-        y: Labels in the same structure, or by name.
-        names: The names of the results.
+        run: The prediction under way.
+        y: Labels in the structure of the results, or of all outputs of the
+            model, or by the names of either.
+        names: The names of the outputs of the model, if it has any.
     """
-    if isinstance(y, dict) and set(y) == set(names):
-        return {number: y[name] for number, name in enumerate(names)}
+    readings = run.readings.each
+    sources = [reading.sources[0] for reading in readings]
+    count = len(run.plan.outputs)
+    if len(names) != count or len(set(names)) != count:
+        names = [str(number) for number in range(count)]
+    own = [names[number] for number in sources]
+    if isinstance(y, dict) and set(own) <= set(y) <= set(names):
+        return [y[name] for name in own], own
     pairs: dict[int, Any] = {}
-    if len(names) == 1:
-        alone = isinstance(y, (dict, list, tuple)) and len(y) == 1
-        entry = (
-            next(iter(y.values() if isinstance(y, dict) else y), None)
-            if alone
-            else y
-        )
-        if alone and np.ndim(entry) == 0:
-            entry = y
-        if not isinstance(entry, dict):
-            return {0: entry}
-    elif _pair(structure, y, pairs):
-        return pairs
+    structure = run.readings.pack(list(range(len(readings))))
+    if _pair(structure, y, pairs):
+        return [pairs[number] for number in range(len(readings))], own
+    if count > 1 and _pair(run.plan.pack(list(range(count))), y, pairs):
+        return [pairs[number] for number in sources], own
+    single = len(readings) == 1
+    if single and _is_array(y):
+        return [y], own
+    if single and isinstance(y, (list, tuple)) and len(y) == 1:
+        return [y[0]], own
     raise BayesdropError(
         "Labels `y` do not fit the outputs of the model. Expected arrays in "
-        f"the structure {_shown(structure, names)}. Received: {_describe(y)}"
+        f"the structure {_shown(structure, own)}. Received: {_describe(y)}"
     )
 
 
@@ -157,7 +150,7 @@ def _pair(structure: Any, y: Any, pairs: dict[int, Any]) -> bool:
     """Pairs the numbers in a structure with the leaves of one like it."""
     if isinstance(structure, int):
         pairs[structure] = y
-        return not isinstance(y, dict)
+        return _is_array(y)
     if isinstance(structure, dict):
         return (
             isinstance(y, dict)
@@ -169,6 +162,13 @@ def _pair(structure: Any, y: Any, pairs: dict[int, Any]) -> bool:
         and len(y) == len(structure)
         and all(map(lambda s, v: _pair(s, v, pairs), structure, y))
     )
+
+
+def _is_array(y: Any) -> bool:
+    """Returns whether labels are one array, or numbers in nested lists."""
+    if isinstance(y, (list, tuple)):
+        return not any(getattr(entry, "ndim", 0) for entry in y)
+    return not isinstance(y, dict)
 
 
 def _shown(structure: Any, names: Sequence[str]) -> Any:

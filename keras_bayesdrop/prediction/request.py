@@ -92,7 +92,11 @@ def check_request(
                     f"{name}={none!r} or method='sampling'. Received: "
                     f"{name}={value!r}, method={method.name!r}"
                 )
-    if request.return_samples and not can_keep_samples(method):
+    if (
+        isinstance(method, Sampled)
+        and method.stops_early
+        and request.return_samples
+    ):
         path = request.samples_path
         kept = True if path is None else repr(str(path))
         raise BayesdropError(
