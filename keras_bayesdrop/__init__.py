@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     from keras_bayesdrop.diagnostics.consistency_report import (
         consistency as consistency,
     )
+    from keras_bayesdrop.diagnostics.evaluation import (
+        evaluate_with_uncertainty as evaluate_with_uncertainty,
+    )
+    from keras_bayesdrop.diagnostics.evaluation_report import (
+        Evaluation as Evaluation,
+    )
     from keras_bayesdrop.diagnostics.explanation import explain as explain
     from keras_bayesdrop.diagnostics.information import info as info
     from keras_bayesdrop.diagnostics.inspection import inspect as inspect
@@ -103,6 +109,10 @@ else:
             "ThompsonSampler": "keras_bayesdrop.decisions",
             "acquire": "keras_bayesdrop.decisions",
             "consistency": "keras_bayesdrop.diagnostics.consistency_report",
+            "evaluate_with_uncertainty": (
+                "keras_bayesdrop.diagnostics.evaluation"
+            ),
+            "Evaluation": "keras_bayesdrop.diagnostics.evaluation_report",
             "explain": "keras_bayesdrop.diagnostics.explanation",
             "info": "keras_bayesdrop.diagnostics.information",
             "inspect": "keras_bayesdrop.diagnostics.inspection",

@@ -42,6 +42,7 @@ PREDICTION = (
     {"sampling.output_files"},
     {"head_structure", "witness"},
     {"reading"},
+    {"labels"},
     {"request"},
     {"sampling.accumulate", "sampling.geometry"},
     {"sampling.sketch", "sampling.kept_samples"},

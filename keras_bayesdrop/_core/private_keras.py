@@ -309,7 +309,9 @@ def set_mask(x: Any, mask: Any) -> None:
     x._keras_mask = mask
 
 
-def batches(x: Any, batch_size: int | None, steps: int | None) -> Iterator[Any]:
+def batches(
+    x: Any, batch_size: int | None, steps: int | None
+) -> Iterator[tuple[Any, Any, Any]]:
     """Iterates over what `keras.Model.predict` would accept as `x`.
 
     Args:
@@ -319,7 +321,8 @@ def batches(x: Any, batch_size: int | None, steps: int | None) -> Iterator[Any]:
         steps: Batches after which to stop, or `None` for all.
 
     Yields:
-        Structures of arrays or tensors, without targets or sample weights.
+        Inputs, targets and sample weights: structures of arrays or tensors;
+        `None` for targets and weights that `x` does not have.
     """
     if isinstance(x, types.GeneratorType):
         first = list(itertools.islice(x, 1))
@@ -339,7 +342,7 @@ def batches(x: Any, batch_size: int | None, steps: int | None) -> Iterator[Any]:
         for index, batch in enumerate(data):
             if steps is not None and index >= steps:
                 return
-            yield keras.utils.unpack_x_y_sample_weight(batch)[0]
+            yield keras.utils.unpack_x_y_sample_weight(batch)
     finally:
         adapter.on_epoch_end()
 

@@ -77,7 +77,7 @@ class Report:
     def _repr_html_(self) -> str:
         """Returns the report as HTML, for a notebook."""
         return "\n".join(
-            f"<p>{_marked_up(block)}</p>"
+            f"<p>{marked_up(block)}</p>"
             if isinstance(block, str)
             else block.html()
             for block in self._blocks()
@@ -89,6 +89,6 @@ def _row(tag: str, cells: Sequence[str]) -> str:
     return f"<tr>{inside}</tr>"
 
 
-def _marked_up(text: str) -> str:
+def marked_up(text: str) -> str:
     """Escapes a sentence, and marks what stands in backquotes as code."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", html.escape(text))

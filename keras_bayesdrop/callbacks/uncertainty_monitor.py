@@ -1,38 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """Validation with uncertainty, in the logs of `fit`."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_bayesdrop import metrics
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop._core.choice import get_choice
 from keras_bayesdrop._core.renamed import refuse_old_keywords
 from keras_bayesdrop._core.validate import check_int
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.calibrate._noise_precision import fit_noise_precision
-from keras_bayesdrop.callbacks._monitored_targets import by_name
-from keras_bayesdrop.callbacks._monitored_targets import targets_of
+from keras_bayesdrop.callbacks._output_names import by_name
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.graph.survey import survey
+from keras_bayesdrop.metrics._measures import measures_of
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.api import OLD_KEYWORDS
-from keras_bayesdrop.prediction.api import predict_with_uncertainty
+from keras_bayesdrop.prediction.api import run_prediction
 from keras_bayesdrop.prediction.detection import check_heads
+from keras_bayesdrop.prediction.labels import Labels
 from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.prediction.model_checks import unwrap
 from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.predictive import Predictive
-from keras_bayesdrop.predictive.labels import regression_targets
 from keras_bayesdrop.predictive.sample_noise import knows_noise
 from keras_bayesdrop.predictive.sample_noise import learns_noise
+
+# Names in the logs of the metrics that are logged.
+_LOGGED = {
+    "epistemic": "epistemic",
+    "aleatoric": "aleatoric",
+    "root_mean_squared_error": "mc_rmse",
+    "accuracy": "mc_accuracy",
+    "expected_calibration_error": "mc_ece",
+    "mutual_information": "mutual_information",
+    "negative_log_likelihood": "mc_nll",
+}
 
 
 class UncertaintyMonitor(keras.callbacks.Callback):
@@ -146,10 +155,13 @@ class UncertaintyMonitor(keras.callbacks.Callback):
 
     def evaluate(self) -> dict[str, float]:
         """Validates once and returns what the logs would get."""
-        labels: list[Any] = []
-        prediction = predict_with_uncertainty(
+        x, y = self.validation_data, None
+        if isinstance(x, tuple):
+            x, y = x
+        labels = Labels(self.model, y, ignore_weights=True)
+        prediction = run_prediction(
             self.model,
-            self._inputs(labels),
+            x,
             self.num_samples,
             batch_size=self.batch_size,
             seed=self.seed,
@@ -159,59 +171,31 @@ class UncertaintyMonitor(keras.callbacks.Callback):
             allow_hidden_noise=self.allow_hidden_noise,
             return_samples=True,
             verbose=0,
+            labels=labels,
         )
+        truths = by_name(self.model, labels.result(), self.head)
         logs: dict[str, float] = {}
         for name, part in by_name(self.model, prediction, self.head).items():
-            targets = [
-                targets_of(y, name, self.model, prediction, self.head)
-                for y in labels
-            ]
-            truth = np.concatenate([np.asarray(y) for y in targets])
-            for key, value in self._measure(part, truth).items():
+            for key, value in _measure(part, truths[name]).items():
                 logs[f"val_{name}_{key}" if name else f"val_{key}"] = value
         return logs
 
-    def _inputs(self, labels: list[Any]) -> Any:
-        """Returns the inputs; `labels` gets the targets as they are read."""
-        data = self.validation_data
-        if isinstance(data, tuple):
-            labels.append(data[1])
-            return data[0]
-        batches = data
-        if isinstance(data, keras.utils.PyDataset):
-            batches = (data[index] for index in range(len(data)))
 
-        def read() -> Iterator[tuple[Any]]:
-            for batch in batches:
-                x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
-                _check_targets(y)
-                labels.append(y)
-                yield (x,)
-
-        return read()
-
-    def _measure(self, prediction: Predictive, truth: Any) -> dict[str, float]:
-        result = {"epistemic": float(np.mean(prediction.epistemic))}
-        if learns_noise(prediction):
-            result["aleatoric"] = float(np.mean(prediction.aleatoric))
-        if prediction.head.observation == "number":
-            if not knows_noise(prediction):
-                truth = regression_targets(prediction.mean, truth)
-                tau = fit_noise_precision(prediction.samples, truth)
-                result["noise_precision"] = tau
-                prediction = prediction.with_noise(noise_precision=tau)
-            result["mc_rmse"] = metrics.root_mean_squared_error(
-                truth, prediction
-            )
-        else:
-            result["mc_accuracy"] = metrics.accuracy(truth, prediction)
-            result["mc_ece"] = metrics.expected_calibration_error(
-                truth, prediction
-            )
-            information = prediction.mutual_information
-            result["mutual_information"] = float(np.mean(information))
-        result["mc_nll"] = metrics.negative_log_likelihood(truth, prediction)
-        return result
+def _measure(prediction: Predictive, truth: Any) -> dict[str, float]:
+    """Returns what is logged of one output."""
+    logs = {}
+    numbers = prediction.head.observation == "number"
+    if numbers and not knows_noise(prediction):
+        tau = fit_noise_precision(prediction.samples, truth)
+        logs["noise_precision"] = tau
+        prediction = prediction.with_noise(noise_precision=tau)
+    names = set(_LOGGED)
+    if not learns_noise(prediction):
+        names.remove("aleatoric")
+    measures, _ = measures_of(truth, prediction, names=names)
+    return logs | {
+        _LOGGED[name]: measure.value for name, measure in measures.items()
+    }
 
 
 def _check_method(method: Any) -> Sampling:

@@ -20,7 +20,7 @@ from keras_bayesdrop.predictive.sample_noise import knows_noise
 from keras_bayesdrop.predictive.sample_noise import sample_precision
 
 # Default levels of a curve: 0.01, 0.02, ..., 0.99.
-_LEVELS = tuple(percent / 100 for percent in range(1, 100))
+LEVELS = tuple(percent / 100 for percent in range(1, 100))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,17 +45,7 @@ class CalibrationCurve:
 
         The curve is drawn through its points and the corners (0, 0), (1, 1).
         """
-        q = np.concatenate([[0.0], self.expected, [1.0]])
-        gap = np.concatenate([[0.0], self.observed - self.expected, [0.0]])
-        left, right, width = gap[:-1], gap[1:], np.diff(q)
-        size = np.abs(left) + np.abs(right)
-        # A segment that crosses the diagonal is two triangles.
-        squares = left**2 + right**2
-        crossed = np.divide(
-            squares, size, out=np.zeros_like(size), where=size > 0
-        )
-        parts = np.where(left * right < 0, crossed, size)
-        return float(np.sum(width * parts) / 2)
+        return float(area_of(self.expected, self.observed))
 
 
 @truth_first
@@ -92,23 +82,10 @@ def calibration_curve(
     References:
         - [Kuleshov et al., 2018](https://arxiv.org/abs/1807.00263).
     """
-    q = _check_levels(_LEVELS if levels is None else levels)
-    if not isinstance(prediction, Predictive):
-        samples = sample_array(prediction)
-        target = regression_targets(samples[0], y)
-        return CalibrationCurve(q, _by_quantiles(samples, target, q))
-    check_regression(prediction)
-    target = regression_targets(prediction.mean, y)
-    if prediction.samples is not None:
-        if knows_noise(prediction):
-            return CalibrationCurve(q, _by_rank(prediction, target, q))
-        samples = prediction.samples
-        return CalibrationCurve(q, _by_quantiles(samples, target, q))
-    inside = []
-    for level in q:
-        lower, upper = prediction.interval(float(level))
-        inside.append(np.mean((lower <= target) & (target <= upper)))
-    return CalibrationCurve(q, np.array(inside))
+    q = _check_levels(LEVELS if levels is None else levels)
+    first = first_levels(y, prediction, q)
+    count = np.bincount(first.reshape(-1), minlength=q.size + 1)
+    return CalibrationCurve(q, np.cumsum(count)[: q.size] / first.size)
 
 
 @truth_first
@@ -146,18 +123,71 @@ def miscalibration_area(
     return calibration_curve(y, prediction, levels).area
 
 
+def first_levels(
+    y: npt.ArrayLike, prediction: Prediction, q: Float64Array
+) -> npt.NDArray[np.intp]:
+    """Returns the number of the first level whose interval holds a target.
+
+    Intervals of higher levels contain those of lower ones, so the number says
+    for every level whether the target is inside.
+
+    Args:
+        y: Targets `[rows, outputs]`.
+        prediction: `Predictive` of a regression, or samples.
+        q: Increasing levels.
+
+    Returns:
+        Array `[rows, outputs]`; the number of levels if none holds it.
+    """
+    if not isinstance(prediction, Predictive):
+        samples = sample_array(prediction)
+        target = regression_targets(samples[0], y)
+        return _by_quantiles(samples, target, q)
+    check_regression(prediction)
+    target = regression_targets(prediction.mean, y)
+    if prediction.samples is not None:
+        if knows_noise(prediction):
+            return _by_rank(prediction, target, q)
+        return _by_quantiles(prediction.samples, target, q)
+    first = np.zeros(target.shape, np.intp)
+    for level in q:
+        lower, upper = prediction.interval(float(level))
+        first += ~((lower <= target) & (target <= upper))
+    return first
+
+
+def area_of(expected: Float64Array, observed: Float64Array) -> Float64Array:
+    """Returns the area between a curve and the diagonal.
+
+    Args:
+        expected: Array `[levels]`.
+        observed: Array `[..., levels]`, of any number of curves.
+    """
+    q = np.concatenate([[0.0], expected, [1.0]])
+    ends = np.zeros((*observed.shape[:-1], 1))
+    gap = np.concatenate([ends, observed - expected, ends], axis=-1)
+    left, right, width = gap[..., :-1], gap[..., 1:], np.diff(q)
+    size = np.abs(left) + np.abs(right)
+    # A segment that crosses the diagonal is two triangles.
+    squares = left**2 + right**2
+    crossed = np.divide(squares, size, out=np.zeros_like(size), where=size > 0)
+    parts = np.where(left * right < 0, crossed, size)
+    return np.asarray(np.sum(width * parts, axis=-1) / 2)
+
+
 def _by_quantiles(
     samples: npt.NDArray[np.floating], y: Float64Array, q: Float64Array
-) -> Float64Array:
-    """Returns the coverage of intervals between quantiles of samples."""
+) -> npt.NDArray[np.intp]:
+    """Returns the first levels of intervals between quantiles of samples."""
     lower = np.quantile(samples, (1 - q) / 2, axis=0)
     upper = np.quantile(samples, (1 + q) / 2, axis=0)
-    inside = (lower <= y) & (y <= upper)
-    return np.asarray(inside.reshape(q.size, -1).mean(axis=1))
+    return np.asarray(np.sum((lower > y) | (y > upper), axis=0))
 
 
-def _by_rank(p: Predictive, y: Float64Array, q: Float64Array) -> Float64Array:
-    """Returns the coverage of intervals of the mixture with noise.
+def _by_rank(
+    p: Predictive, y: Float64Array, q: Float64Array
+) -> npt.NDArray[np.intp]:
+    """Returns the first levels of intervals of the mixture with noise.
 
     A target lies in the interval of a level if the distribution function at
     the target differs from one half by at most half the level. That takes one
@@ -168,8 +198,8 @@ def _by_rank(p: Predictive, y: Float64Array, q: Float64Array) -> Float64Array:
     for number, sample in enumerate(samples):
         root = np.sqrt(sample_precision(p, number))
         rank += normal_cdf((y - sample) * root)
-    reach = np.sort(np.abs(2 * rank / len(samples) - 1), axis=None)
-    return np.searchsorted(reach, q, side="right") / reach.size
+    reach = np.abs(2 * rank / len(samples) - 1)
+    return np.asarray(np.searchsorted(q, reach, side="left"))
 
 
 def _check_levels(levels: Sequence[float]) -> Float64Array:

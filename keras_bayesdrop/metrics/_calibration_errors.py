@@ -95,8 +95,8 @@ def reliability(
     """
     num_bins, binning = _check_binning(num_bins, binning)
     confidence, right = top_label(y, prediction)
-    edges = _bin_edges(confidence, num_bins, binning)
-    bins = _bin_numbers(confidence, edges)
+    edges = bin_edges(confidence, num_bins, binning)
+    bins = bin_numbers(confidence, edges)
     count = np.bincount(bins, minlength=num_bins)
     size = np.where(count > 0, count, np.nan)
     return Reliability(
@@ -200,8 +200,8 @@ def classwise_calibration_error(
         p = p.reshape(-1, classes.size)
     total = 0.0
     for probability, happened in zip(p.T, is_class.T, strict=True):
-        edges = _bin_edges(probability, num_bins, binning)
-        bins = _bin_numbers(probability, edges)
+        edges = bin_edges(probability, num_bins, binning)
+        bins = bin_numbers(probability, edges)
         gaps = np.bincount(bins, happened - probability)
         total += float(np.sum(np.abs(gaps)))
     return total / p.size
@@ -250,7 +250,7 @@ def _check_binning(num_bins: Any, binning: Any) -> tuple[int, str]:
     )
 
 
-def _bin_edges(
+def bin_edges(
     values: Float64Array, num_bins: int, binning: str
 ) -> Float64Array:
     """Returns the `num_bins + 1` edges of bins; a bin includes its upper edge.
@@ -267,7 +267,7 @@ def _bin_edges(
     return np.asarray(ordered[np.maximum(ranks, 1) - 1])
 
 
-def _bin_numbers(
+def bin_numbers(
     values: Float64Array, edges: Float64Array
 ) -> npt.NDArray[np.intp]:
     """Returns the number of the bin of each value."""

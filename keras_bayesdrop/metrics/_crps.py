@@ -64,6 +64,11 @@ def crps(y: npt.ArrayLike, prediction: Prediction) -> float:
         - [Grimit et al., 2006](https://doi.org/10.1256/qj.05.235): mixtures.
         - [Ferro, 2014](https://doi.org/10.1002/qj.2270): the fair estimator.
     """
+    return float(np.mean(crps_values(y, prediction)))
+
+
+def crps_values(y: npt.ArrayLike, prediction: Prediction) -> Float64Array:
+    """Returns the `crps` of each row and output, `[rows, outputs]`."""
     if isinstance(prediction, Predictive):
         check_regression(prediction)
         if prediction.samples is None:
@@ -82,7 +87,7 @@ def crps(y: npt.ArrayLike, prediction: Prediction) -> float:
         error += size / len(samples)
     spread = _gaps(samples) if noise is None else _noisy_gaps(samples, noise)
     pairs = len(samples) * (len(samples) - 1)
-    return float(np.mean(error - spread / pairs))
+    return np.asarray(error - spread / pairs)
 
 
 @truth_first
@@ -141,12 +146,12 @@ def energy_score(
     return float(np.mean(error)) - gaps / (len(flat) * (len(flat) - 1))
 
 
-def _of_normal(y: npt.ArrayLike, p: Predictive) -> float:
+def _of_normal(y: npt.ArrayLike, p: Predictive) -> Float64Array:
     """Returns the CRPS of normals with the mean and total variance of `p`."""
     target = regression_targets(p.mean, y)
     variance = p.total.astype(np.float64)
     error = _expected_size(target - p.mean, np.sqrt(variance))
-    return float(np.mean(error - np.sqrt(variance / math.pi)))
+    return np.asarray(error - np.sqrt(variance / math.pi))
 
 
 def _gaps(samples: Array) -> Float64Array:

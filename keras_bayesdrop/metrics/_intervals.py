@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._inputs import check_some
@@ -116,10 +117,18 @@ def interval_score(
         - [Gneiting and Raftery, 2007](https://doi.org/10.1198/016214506000001437),
           section 6.2.
     """
-    penalty = 2 / (1 - check_level(level))
+    check_level(level)
     lower, upper, target = bounds(prediction, y, level)
+    return float(np.mean(interval_scores(lower, upper, target, level)))
+
+
+def interval_scores(
+    lower: Float64Array, upper: Float64Array, target: Float64Array, level: float
+) -> Float64Array:
+    """Returns the `interval_score` of each target, all of one shape."""
+    penalty = 2 / (1 - level)
     outside = np.maximum(lower - target, 0.0) + np.maximum(target - upper, 0.0)
-    return float(np.mean(upper - lower + penalty * outside))
+    return np.asarray(upper - lower + penalty * outside)
 
 
 @truth_first

@@ -5,6 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bayesdrop._core.arrays import Array
+from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop.metrics._inputs import Prediction
 from keras_bayesdrop.metrics._inputs import check_some
 from keras_bayesdrop.metrics._inputs import finite_numbers
@@ -75,13 +76,18 @@ def brier_score(y: npt.ArrayLike, prediction: Prediction) -> float:
     References:
         - [Brier, 1950](https://doi.org/10.1175/1520-0493(1950)078%3C0001:VOFEIT%3E2.0.CO;2).
     """
+    return float(np.mean(brier_values(y, prediction)))
+
+
+def brier_values(y: npt.ArrayLike, prediction: Prediction) -> Float64Array:
+    """Returns the `brier_score` of each label, `[rows, ...]`."""
     values, observation = probabilities(prediction)
     check_some(values)
     p = values.astype(np.float64)
     if observation == "label":
-        return float(np.mean(np.square(p - binary_labels(p, y))))
+        return np.asarray(np.square(p - binary_labels(p, y)))
     one_hot = np.eye(p.shape[-1])[class_labels(p, y)]
-    return float(np.mean(np.sum(np.square(p - one_hot), axis=-1)))
+    return np.asarray(np.sum(np.square(p - one_hot), axis=-1))
 
 
 @truth_first

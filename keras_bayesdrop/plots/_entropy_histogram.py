@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Histograms of uncertainty, in and out of distribution."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from keras_bayesdrop.plots import _style
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.outputs import one_output
 
+_NAMES = ("in distribution", "out of distribution")
+
 
 def entropy_histogram(
     p_in: Any,
@@ -22,6 +25,7 @@ def entropy_histogram(
     bins: int = 30,
     ax: Any = None,
     output: Any = None,
+    names: Sequence[str] | None = None,
 ) -> Any:
     """Draws the uncertainty of inputs in and out of distribution.
 
@@ -48,6 +52,8 @@ def entropy_histogram(
         output: The output of a `Predictive` to draw, if there are several: its
             number along the flattened axes, or a tuple with an int for each
             axis. Defaults to their mean.
+        names: Two texts for the legend, or one without `p_out`. Defaults to
+            `"in distribution"` and `"out of distribution"`.
 
     Returns:
         The axes.
@@ -68,13 +74,16 @@ def entropy_histogram(
     if p_out is not None:
         strange = _values(p_out, quantity, "p_out", output)
     bins = check_positive_int(bins, "bins")
-    shown = [("in distribution", known, _style.COLOURS[0], "-")]
+    if names is None:
+        names = ["rows"] if strange is None else list(_NAMES)
+    names = _inputs.check_names(
+        names, "names", 1 if strange is None else 2, "histogram"
+    )
+    shown = [(names[0], known, _style.COLOURS[0], "-")]
     if strange is None:
-        shown = [("rows", known, _style.COLOURS[0], "-")]
         every = known
     else:
-        outside = ("out of distribution", strange, _style.COLOURS[1], "--")
-        shown.append(outside)
+        shown.append((names[1], strange, _style.COLOURS[1], "--"))
         every = np.concatenate([known, strange])
         is_out = np.arange(len(every)) >= len(known)
         auroc = metrics.uncertainty_auroc(is_out, every)

@@ -21,11 +21,13 @@ from keras_bayesdrop.prediction.distribute.workers import agree
 from keras_bayesdrop.prediction.driver import drive
 from keras_bayesdrop.prediction.ensemble import start_ensemble
 from keras_bayesdrop.prediction.input_data import count_rows
+from keras_bayesdrop.prediction.labels import Labels
 from keras_bayesdrop.prediction.methods import Method
 from keras_bayesdrop.prediction.methods import Run
 from keras_bayesdrop.prediction.model_checks import members_of
 from keras_bayesdrop.prediction.progress import Progress
 from keras_bayesdrop.prediction.request import Request
+from keras_bayesdrop.prediction.request import can_keep_samples
 from keras_bayesdrop.prediction.request import check_request
 from keras_bayesdrop.prediction.start import prepare
 
@@ -152,6 +154,65 @@ def predict_with_uncertainty(
     References:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).
     """
+    return run_prediction(
+        model,
+        x,
+        num_samples,
+        batch_size=batch_size,
+        seed=seed,
+        method=method,
+        head=head,
+        layers=layers,
+        quantiles=quantiles,
+        return_samples=return_samples,
+        first_row=first_row,
+        allow_hidden_noise=allow_hidden_noise,
+        verbose=verbose,
+        steps=steps,
+        callbacks=callbacks,
+    )
+
+
+def run_prediction(
+    model: keras.Model | Sequence[keras.Model],
+    x: Any,
+    num_samples: int,
+    *,
+    batch_size: int | None = None,
+    seed: int | None = None,
+    method: str | Method = "sampling",
+    head: Any = "auto",
+    layers: LayerSelection = None,
+    quantiles: Sequence[float] | None = None,
+    return_samples: bool | str | os.PathLike[str] | None = False,
+    first_row: int = 0,
+    allow_hidden_noise: bool = False,
+    verbose: str | int = "auto",
+    steps: int | None = None,
+    callbacks: Any = None,
+    labels: Labels | None = None,
+) -> Any:
+    """Predicts as `predict_with_uncertainty`, which documents the arguments.
+
+    Args:
+        model: As there, like all arguments but the following.
+        x: As there.
+        num_samples: As there.
+        batch_size: As there.
+        seed: As there.
+        method: As there.
+        head: As there.
+        layers: As there.
+        quantiles: As there.
+        return_samples: As there; `None` keeps the samples of outputs that are
+            numbers, if the method can.
+        first_row: As there.
+        allow_hidden_noise: As there.
+        verbose: As there.
+        steps: As there.
+        callbacks: As there.
+        labels: Takes the labels of the rows.
+    """
     began = time.perf_counter()
     private_keras.require_tensorflow()
     method = methods.get(method)
@@ -161,7 +222,7 @@ def predict_with_uncertainty(
         batch_size,
         seed,
         quantiles,
-        return_samples,
+        bool(return_samples) if return_samples is None else return_samples,
         first_row,
     )
     check_heads(head)
@@ -176,9 +237,13 @@ def predict_with_uncertainty(
     request = _with_replicas(request, starters[0].model, x, arguments)
 
     def start(example: Any) -> Run:
-        if several:
-            return start_ensemble(starters, method, head, request, example)
         job = starters[0].job(head, request, example)
+        if return_samples is None and can_keep_samples(method):
+            numbers = any(h.observation == "number" for h in job.heads)
+            wanted = dataclasses.replace(request, return_samples=numbers)
+            job = dataclasses.replace(job, request=wanted)
+        if several:
+            return start_ensemble(starters, method, head, job.request, example)
         return starters[0].start(method, job)
 
     return drive(
@@ -189,6 +254,7 @@ def predict_with_uncertainty(
         began,
         batch_size=request.batch_size,
         steps=steps,
+        labels=labels,
     )
 
 

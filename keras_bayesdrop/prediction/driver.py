@@ -12,6 +12,7 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.survey import KERAS_BATCH
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.input_data import Batch
+from keras_bayesdrop.prediction.labels import Labels
 from keras_bayesdrop.prediction.methods.base import Run
 from keras_bayesdrop.prediction.methods.base import Totals
 from keras_bayesdrop.prediction.progress import Progress
@@ -28,6 +29,7 @@ def drive(
     batch_size: int | None = None,
     steps: int | None = None,
     watch: Callable[[Batch], None] | None = None,
+    labels: Labels | None = None,
 ) -> Any:
     """Predicts all rows of `x`, and returns the result of the run.
 
@@ -40,6 +42,8 @@ def drive(
         batch_size: Rows of a batch, if the caller says so.
         steps: Batches after which to stop.
         watch: Is called with each batch that was predicted.
+        labels: Takes the labels of the rows. It checks those of arrays before
+            the first batch, and those of a stream with each batch.
     """
     num_rows = input_data.count_rows(x)
     run, size = None, batch_size or 0
@@ -47,6 +51,8 @@ def drive(
         input_data.check_shapes(model, x)
         input_data.check_arrays(x)
         run = start(input_data.specs_of(x, batch_size or KERAS_BATCH))
+        if labels is not None:
+            labels.check_arrays(run, num_rows)
         if steps is None:
             run.reserve(num_rows)
         run.check_rows(x)
@@ -67,6 +73,8 @@ def drive(
                 run.open(files)
             if num_rows is None:
                 _check_batch(model, batch)
+                if labels is not None:
+                    labels.take(run, batch)
             means = _add(run, batch, progress)
             if not done:
                 run.check_values(means)

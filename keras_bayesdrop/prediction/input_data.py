@@ -28,11 +28,16 @@ class Batch:
         first_row: Index in `x` of the first.
         inputs: Structure of tensors [rows, ...].
         num_rows: How many there are.
+        targets: Structure of the targets that a stream has beside its inputs,
+            if it has any.
+        weights: Structure of its sample weights, if it has any.
     """
 
     first_row: int
     inputs: Any
     num_rows: int
+    targets: Any = None
+    weights: Any = None
 
 
 def count_rows(x: Any) -> int | None:
@@ -254,19 +259,24 @@ def iterate(x: Any, batch_size: int, steps: int | None) -> Iterator[Batch]:
     first_row = 0
     if isinstance(x, types.GeneratorType):
         x = _checked(x)
-    for inputs in private_keras.batches(x, batch_size or None, steps):
+    for inputs, *known in private_keras.batches(x, batch_size or None, steps):
         inputs = keras.tree.map_structure(tf.convert_to_tensor, inputs)
         rows = int(keras.tree.flatten(inputs)[0].shape[0])
         size = batch_size or max(rows, 1)
         for begin in range(0, rows, size):
             end = min(begin + size, rows)
-            part = inputs
+            parts = [inputs, *known]
             if end - begin < rows:
-                part = keras.tree.map_structure(
-                    lambda leaf, b=begin, e=end: leaf[b:e], inputs
-                )
-            yield Batch(first_row + begin, part, end - begin)
+                parts = [_cut(each, begin, end) for each in parts]
+            yield Batch(first_row + begin, parts[0], end - begin, *parts[1:])
         first_row += rows
+
+
+def _cut(structure: Any, begin: int, end: int) -> Any:
+    """Returns some rows of a structure of arrays; `None` for none."""
+    if structure is None:
+        return None
+    return keras.tree.map_structure(lambda leaf: leaf[begin:end], structure)
 
 
 def _checked(batches: Iterator[Any]) -> Iterator[Any]:

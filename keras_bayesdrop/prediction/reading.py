@@ -90,6 +90,13 @@ class Reading:
             return None
         return math.prod(known) // (2 if self._is_split else 1)
 
+    def row_shape(self, plan: Plan) -> tuple[int | None, ...]:
+        """Returns the shape of the values of a row, `None` if not known."""
+        *axes, last = _shape(plan, self.sources[0])
+        if self._is_split and last is not None:
+            last //= 2
+        return (*axes, last)[1:]
+
     @property
     def _is_split(self) -> bool:
         """True if one output has both means and log variances."""

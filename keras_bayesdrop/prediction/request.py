@@ -55,6 +55,12 @@ class Request:
         return None if isinstance(kept, bool) else kept
 
 
+def can_keep_samples(method: Method) -> bool:
+    """Returns whether a method has as many samples for every row."""
+    early = isinstance(method, Sampled) and method.stops_early
+    return method.has_samples and not early
+
+
 def check_request(
     method: Method,
     num_samples: Any,

@@ -44,6 +44,15 @@ class Observation:
     spread: ClassVar[str]
     loss_text: ClassVar[str]
 
+    def labels(self, mean: Array, y: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Checks labels or targets; returns them, one per number of a row.
+
+        Args:
+            mean: Array with the shape of a prediction.
+            y: The labels.
+        """
+        raise NotImplementedError
+
     def expected_loss(self, p: "Predictive") -> Array:
         """Returns the loss that a prediction expects, `[rows, ...]`."""
         raise NotImplementedError
@@ -61,6 +70,10 @@ class Numbers(Observation):
     epistemic = "epistemic"
     spread = "std"
     loss_text = "mean squared error"
+
+    def labels(self, mean: Array, y: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Returns targets, of the shape of `mean`."""
+        return regression_targets(mean, y)
 
     def expected_loss(self, p: "Predictive") -> Array:
         """Returns the mean of the squared error, `epistemic + aleatoric`."""
@@ -85,6 +98,10 @@ class Classes(_Probabilities):
 
     plain_head = Classification()
 
+    def labels(self, mean: Array, y: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Returns class numbers."""
+        return class_labels(mean, y)
+
     def expected_loss(self, p: "Predictive") -> Array:
         """Returns the probability of an error, `1 - max{ mean[c] : c }`."""
         return np.asarray(1.0 - p.mean.max(axis=-1))
@@ -99,6 +116,10 @@ class Labels(_Probabilities):
     """Labels 0 and 1; the loss is 1 for a wrong label."""
 
     plain_head = Binary()
+
+    def labels(self, mean: Array, y: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Returns flags."""
+        return binary_labels(mean, y)
 
     def expected_loss(self, p: "Predictive") -> Array:
         """Returns the probability of an error, `min(mean, 1 - mean)`."""

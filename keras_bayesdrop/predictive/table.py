@@ -66,8 +66,8 @@ def columns_of(
     return columns
 
 
-def to_frame(p: "Predictive", level: float) -> Any:
-    """Implements `Predictive.to_frame`, which documents the arguments."""
+def import_pandas() -> Any:
+    """Returns the module pandas, or raises if it is not installed."""
     try:
         import pandas
     except ImportError as error:
@@ -75,5 +75,11 @@ def to_frame(p: "Predictive", level: float) -> Any:
             "Data frames need pandas, which cannot be imported. Expected it "
             f"to be installed, as by `pip install pandas`. Received: {error}"
         ) from error
+    return pandas
+
+
+def to_frame(p: "Predictive", level: float) -> Any:
+    """Implements `Predictive.to_frame`, which documents the arguments."""
+    pandas = import_pandas()
     index = pandas.RangeIndex(len(p), name="row")
     return pandas.DataFrame(columns_of(quantities(p, level)), index=index)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names the results of a model, and finds the targets of each.
+"""Names the results of a model for the logs.
 
 A head that takes two outputs, a mean and a log variance, has one result in the
-place of the mean. Its targets are those of the mean.
+place of the mean.
 """
 
 from typing import Any
@@ -10,58 +10,21 @@ from typing import Any
 import keras
 
 from keras_bayesdrop.predictive import Heteroscedastic
-from keras_bayesdrop.predictive import Predictive
 
 
-def by_name(model: Any, prediction: Any, head: Any) -> dict[str, Predictive]:
+def by_name(model: Any, prediction: Any, head: Any) -> dict[str, Any]:
     """Returns the results by the names of their outputs; one has none.
 
     Args:
         model: The Keras model.
-        prediction: A `Predictive`, or a structure of them.
+        prediction: A `Predictive` or its labels, or a structure of them.
         head: The head, or the structure of heads, that was asked for.
     """
-    if isinstance(prediction, Predictive):
-        return {"": prediction}
     if isinstance(prediction, dict):
         return dict(prediction)
+    if not isinstance(prediction, (list, tuple)):
+        return {"": prediction}
     return dict(zip(_names(model, prediction, head), prediction, strict=True))
-
-
-def targets_of(
-    y: Any, name: str, model: Any, prediction: Any, head: Any
-) -> Any:
-    """Returns the targets of one result.
-
-    Args:
-        y: Targets like the results, or like the outputs of the model.
-        name: Name of the result, as in `by_name`.
-        model: The Keras model.
-        prediction: As in `by_name`.
-        head: As in `by_name`.
-    """
-    if not name:
-        return _of_mean(y, model, head)
-    if isinstance(y, dict):
-        return y[name]
-    if isinstance(prediction, dict):
-        return y[list(prediction).index(name)]
-    index = _names(model, prediction, head).index(name)
-    if len(y) == len(prediction):
-        return y[index]
-    return y[_positions(model, len(y), head)[index]]
-
-
-def _of_mean(y: Any, model: Any, head: Any) -> Any:
-    """Returns the targets of the only result."""
-    pairs = _pairs(head)
-    if not pairs or not isinstance(y, (dict, list, tuple)):
-        return y
-    if isinstance(y, dict):
-        return y[pairs[0].mean]
-    if len(y) == 1:
-        return y[0]
-    return y[_positions(model, len(y), head)[0]]
 
 
 def _names(model: Any, prediction: Any, head: Any) -> list[str]:
