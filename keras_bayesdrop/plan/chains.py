@@ -17,6 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bayesdrop.noise import MaskTable
 from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.plan.layer_forms import DTYPES
 from keras_bayesdrop.plan.layer_forms import DenseForm
@@ -153,6 +154,8 @@ class _Walk:
     def _add_noise(self, step: NoiseStep, rank: int) -> str:
         if isinstance(step.noise, WeightNoise):
             return "noise on weights is not compiled"
+        if isinstance(step.noise, MaskTable):
+            return "masks of a table are not compiled"
         if not step.active:
             return ""
         if step.noise.op_settings() is None:
