@@ -158,6 +158,8 @@ class StochasticView(View):
             first_row=0,
             num_rows=num_rows,
             shared=self.masks == "shared",
+            # Every call is sample 0 of another seed.
+            first_mask=tf.cast(halves[1] % (1 << 31), tf.int64),
         )
 
     def get_config(self) -> dict[str, Any]:

@@ -50,7 +50,12 @@ PREDICTION = (
     {"sampling.collect"},
     {"distribute.workers"},
     {"sampling.drawer", "sampling.readout"},
-    {"sampling.row_mixing", "sampling.passes", "sampling.result"},
+    {
+        "sampling.row_mixing",
+        "sampling.passes",
+        "sampling.repeats",
+        "sampling.result",
+    },
     {"sampling.run"},
     {"closed_form.limits", "closed_form.outputs"},
     {"closed_form.readout", "closed_form.run"},

@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import interpreter
 from keras_bayesdrop.engines.engine import Engine
+from keras_bayesdrop.noise import MaskTable
 from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import ChainLink
@@ -25,19 +26,23 @@ class Fused(Engine):
     Args:
         ops: The module of the compiled op library.
         dtypes: Names of the dtypes that its op has kernels for.
+        has_tables: Whether its kernels take masks of a table.
     """
 
     name: ClassVar[str] = "fused"
 
-    def __init__(self, ops: Any, dtypes: Collection[str]) -> None:
+    def __init__(
+        self, ops: Any, dtypes: Collection[str], has_tables: bool = True
+    ) -> None:
         self._ops = ops
         self._dtypes = dtypes
+        self._has_tables = has_tables
 
     def steps(self, plan: Plan) -> Sequence[Step | ChainStep]:
         """Returns the suffix with the chains that there are kernels for."""
         steps: list[Step | ChainStep] = []
         for step in plan.fusion.steps:
-            if isinstance(step, ChainStep) and step.dtype not in self._dtypes:
+            if isinstance(step, ChainStep) and self._why_no_kernel(step):
                 steps.extend(step.steps)
             else:
                 steps.append(step)
@@ -46,9 +51,10 @@ class Fused(Engine):
     def why_not_fused(self, plan: Plan) -> tuple[str, ...]:
         """Returns, per step of the suffix, why it is not compiled, or `""`."""
         left_out = {
-            id(member): f"computes in {chain.dtype}"
+            id(member): why
             for chain in plan.fusion.steps
-            if isinstance(chain, ChainStep) and chain.dtype not in self._dtypes
+            if isinstance(chain, ChainStep)
+            and (why := self._why_no_kernel(chain))
             for member in chain.steps
         }
         return tuple(
@@ -57,6 +63,18 @@ class Fused(Engine):
                 plan.suffix, plan.fusion.why_not, strict=True
             )
         )
+
+    def _why_no_kernel(self, chain: ChainStep) -> str:
+        """Returns why no kernel runs a chain, or `""`."""
+        if chain.dtype not in self._dtypes:
+            return f"computes in {chain.dtype}"
+        tables = any(
+            link.noise is not None and isinstance(link.noise.noise, MaskTable)
+            for link in chain.links
+        )
+        if tables and not self._has_tables:
+            return "masks of a table are not compiled for GPUs"
+        return ""
 
     def run_suffix(
         self, plan: Plan, cut: Sequence[tf.Tensor], draws: Draws | None
@@ -100,8 +118,15 @@ class Fused(Engine):
         draws: Draws,
     ) -> tf.Tensor:
         """Calls the op: [samples, rows, ..., units]."""
+        # The op takes the number of a mask from that of the sample alone.
+        assert isinstance(draws.first_mask, int) and draws.first_mask == 0
         weights = [link.weights() for link in links]
         settings = [_noise_settings(link) for link in links]
+        tables = [
+            link.noise.noise.op_table()
+            for link in links
+            if link.noise is not None
+        ]
         return self._ops.keras_bayesdrop_dropout_chain(
             x=x,
             kernels=[kernel for kernel, _ in weights],
@@ -117,6 +142,7 @@ class Fused(Engine):
             first_sample=tf.cast(draws.first_sample, tf.int64),
             num_samples=tf.cast(draws.num_samples, tf.int64),
             first_row=tf.cast(draws.first_row, tf.int64),
+            tables=[table for table in tables if table is not None],
             has_bias=[bias is not None for _, bias in weights],
             noise=[each[0] for each in settings],
             per_entry=[link.per_entry for link in links],

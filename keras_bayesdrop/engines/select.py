@@ -38,7 +38,7 @@ def choose_engine(plan: Plan, prefer: str = "auto") -> tuple[Engine, str]:
     why_not = _why_no_chain(plan.suffix, plan.fusion.why_not)
     why_not = why_not or why_no_fused_engine(prefer)
     if not why_not:
-        fused = Fused(op_library.library().ops, _dtypes())
+        fused = Fused(op_library.library().ops, _dtypes(), not _on_gpu())
         why_not = _why_no_chain(plan.suffix, fused.why_not_fused(plan))
         if not why_not:
             return fused, "dense chain"
@@ -80,9 +80,14 @@ def _has_gpu() -> bool:
     return bool(tf.config.list_physical_devices("GPU"))
 
 
+def _on_gpu() -> bool:
+    """Returns whether the kernels that will run are those for GPUs."""
+    return _has_gpu() and bool(op_library.library().gpu_code)
+
+
 def _dtypes() -> tuple[str, ...]:
     """Returns the dtypes of the kernels that will run."""
-    if _has_gpu() and op_library.library().gpu_code:
+    if _on_gpu():
         return ("float16", "bfloat16", "float32")
     return ("float32", "float64")
 

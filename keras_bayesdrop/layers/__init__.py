@@ -51,6 +51,7 @@ from keras_bayesdrop.layers.drop_connect import (
 from keras_bayesdrop.layers.marginalized_dropout_dense import (
     MarginalizedDropoutDense as MarginalizedDropoutDense,
 )
+from keras_bayesdrop.layers.masksembles import Masksembles as Masksembles
 from keras_bayesdrop.layers.mc_alpha_dropout import (
     MCAlphaDropout as MCAlphaDropout,
 )

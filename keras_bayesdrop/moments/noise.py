@@ -181,6 +181,15 @@ def perturb(noise: Noise, noise_shape: Any, x: MeanVariance) -> Outcome:
     return Outcome(moments, (factor,), joint, common=True)
 
 
+def scaled(noise: Noise, x: MeanVariance) -> Outcome:
+    """Propagates moments through noise that is off, and scales its input."""
+    factor = noise.expected(tf.ones_like(x.mean[:1]))
+    variance = None if x.certain else x.spread() * tf.square(factor)
+    return Outcome(
+        MeanVariance(x.mean * factor, variance), (Factor(factor),), linear=True
+    )
+
+
 def one_for_all(noise_shape: Any, shape: Any) -> bool:
     """Returns True if all units of a row [rows, units] share one draw."""
     return (

@@ -24,15 +24,18 @@ from keras_bayesdrop.moments.cases import put_covariances
 from keras_bayesdrop.moments.cases import split
 from keras_bayesdrop.moments.covariance import Covariances
 from keras_bayesdrop.moments.noise import perturb
+from keras_bayesdrop.moments.noise import scaled
 from keras_bayesdrop.moments.outcome import MeanVariance
 from keras_bayesdrop.moments.outcome import Outcome
 from keras_bayesdrop.moments.registry import masked_error
 from keras_bayesdrop.moments.registry import no_rule_error
 from keras_bayesdrop.moments.registry import rule_of
+from keras_bayesdrop.moments.registry import table_error
 from keras_bayesdrop.moments.rules.shaping import identity
 from keras_bayesdrop.moments.variance_correction import RuleCall
 from keras_bayesdrop.moments.variance_correction import VarianceCorrection
 from keras_bayesdrop.moments.weights import perturb_weights
+from keras_bayesdrop.noise import MaskTable
 from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.plan.calls import inference_call
 
@@ -276,6 +279,10 @@ class Pass:
             outcome = None
         elif isinstance(noise[0], WeightNoise):
             outcome = perturb_weights(node.operation, inputs[0], noisy)
+        elif isinstance(noise[0], MaskTable):
+            if noisy:
+                raise table_error(node.path, noise[0].num_masks)
+            outcome = scaled(noise[0], inputs[0])
         elif noisy:
             outcome = perturb(*noise, inputs[0])
         else:

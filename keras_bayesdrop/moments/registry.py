@@ -87,3 +87,13 @@ def masked_error(layer: Any, path: str) -> PlanError:
         "moments do not support. Expected inputs without a mask, or "
         "fallback='sampling'. Received: a masked input"
     )
+
+
+def table_error(path: str, num_masks: int) -> PlanError:
+    """Returns the error for masks that are not independent."""
+    return PlanError(
+        f"Layer `{path}` has a table of masks, which moments do not support: "
+        "all units of a mask come and go together. Expected "
+        f"method='sampling' with num_samples={num_masks}, which is exact, or "
+        f"fallback='sampling'. Received: a table of {num_masks} masks"
+    )

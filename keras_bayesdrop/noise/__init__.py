@@ -27,6 +27,7 @@ from keras_bayesdrop.noise.learned import Concrete
 from keras_bayesdrop.noise.learned import LearnedBernoulli
 from keras_bayesdrop.noise.learned import LearnedGaussian
 from keras_bayesdrop.noise.log_normal import LogNormal
+from keras_bayesdrop.noise.mask_table import MaskTable
 from keras_bayesdrop.noise.multiplicative import Multiplicative
 from keras_bayesdrop.noise.rayleigh import Rayleigh
 from keras_bayesdrop.noise.uniform import Uniform
@@ -44,6 +45,7 @@ __all__ = [
     "LearnedBernoulli",
     "LearnedGaussian",
     "LogNormal",
+    "MaskTable",
     "Multiplicative",
     "Noise",
     "NoiseSource",

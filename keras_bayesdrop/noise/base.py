@@ -16,6 +16,8 @@ class Noise(abc.ABC):
     """
 
     kind: ClassVar[str]
+    # Whether one draw serves all steps of a loop over time.
+    one_draw_per_loop: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -26,12 +28,25 @@ class Noise(abc.ABC):
         """Returns the value of `x` without noise."""
         return x
 
+    @property
+    def period(self) -> int | None:
+        """The number of samples after which they repeat, if they do."""
+        return None
+
     def op_settings(self) -> tuple[Any, Any] | None:
         """Returns threshold and scale for the compiled op.
 
         Returns:
             Both as numbers or as scalar tensors, or `None` if the op does not
             support the noise.
+        """
+        return None
+
+    def op_table(self) -> tf.Tensor | None:
+        """Returns the masks for the compiled op, if they are not random.
+
+        Returns:
+            uint8 tensor [masks, units], or `None` if masks are made of words.
         """
         return None
 

@@ -17,9 +17,12 @@ from keras_bayesdrop._core.dims import dims_from
 from keras_bayesdrop._core.dims import first_axis_order
 from keras_bayesdrop._core.dims import product_of
 from keras_bayesdrop._core.dims import shape_of_dims
+from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.noise._drawn_weights import call_with_drawn_weights
 from keras_bayesdrop.noise.base import Noise
 from keras_bayesdrop.noise.layer_noise import WeightNoise
+from keras_bayesdrop.noise.mask_table import MaskTable
+from keras_bayesdrop.noise.mask_table import masks_of
 from keras_bayesdrop.random.philox import counter_words
 
 NoiseShape = tuple[int | None, ...] | None
@@ -42,6 +45,8 @@ class Draws:
             there must be one sample in the block.
         rows_mix: Whether rows depend on the rest of their batch. One draw of
             weights then serves all rows, whatever `shared` says.
+        first_mask: Number that is added to the number of a sample where its
+            masks come from a table.
         watched: Takes what the first row has of every value with several
             entries per row, if it is a list.
     """
@@ -55,6 +60,7 @@ class Draws:
     shared: bool
     unordered: bool = False
     rows_mix: bool = False
+    first_mask: Any = 0
     watched: list[Any] | None = None
 
     def fold(self, x: tf.Tensor, whole_rows: bool = True) -> tf.Tensor:
@@ -147,6 +153,8 @@ class Draws:
         grouped = tf.reshape(x, shape_of_dims([self.num_rows, samples, *dims]))
         if self.watched is not None and words is None:
             self.watched.append(grouped[0])
+        if words is None and isinstance(noise, MaskTable):
+            words = masks_of(self, noise, len(dims))
         if words is None:
             if noise_shape is not None and noise_shape[0] == 1 and steps_apart:
                 extra = 1 + len(dims) - len(noise_shape)
@@ -187,10 +195,18 @@ class Draws:
             Tensor of the shape of `x`.
         """
         if axis is None:
+            if isinstance(noise, MaskTable):
+                words = masks_of(self, noise, x.shape.rank, with_rows=False)
             if words is None:
                 noise_dims = _noise_dims(noise_shape, dims_from(x, 0))
                 words = self.words_of_shape(noise_dims, site, axis=None)
             return _reshape_like(noise.apply(x, words), x)
+        if isinstance(noise, MaskTable) and axis == x.shape.rank - 1:
+            raise PlanError(
+                "Rows lie on the last axis, which has the units of a mask. "
+                "Expected rows on another axis. Received: masks of a table on "
+                f"shape {tuple(x.shape)}"
+            )
         order, back = first_axis_order(axis, x.shape.rank)
         moved = self.perturb(
             tf.transpose(x, order),

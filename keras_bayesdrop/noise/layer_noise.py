@@ -111,6 +111,7 @@ class WeightNoise(Noise):
     source: weakref.ref[WeightNoiseSource]
     description: str
     kind: ClassVar[str] = "weights"
+    one_draw_per_loop: ClassVar[bool] = True
 
     @property
     def active(self) -> bool:

@@ -134,9 +134,12 @@ class _Drawer(NoiseInside):
             self._skip(site.path, loop)
             return site.noise.expected(x)
         draws = self._draws
-        if loop is not None and isinstance(site.noise, WeightNoise):
-            # One draw of weights serves all steps.
-            number, _ = loop.shared(lambda: self._take(site.path))
+        if loop is not None and site.noise.one_draw_per_loop:
+            number, draw = loop.shared(lambda: self._take(site.path))
+            if draw.axis != 0 and not isinstance(site.noise, WeightNoise):
+                return draws.perturb_whole(
+                    x, site.noise, site.noise_shape, number, draw.axis
+                )
             return draws.perturb(
                 x,
                 site.noise,

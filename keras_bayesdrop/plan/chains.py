@@ -17,6 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bayesdrop.noise import MaskTable
 from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.plan.layer_forms import DTYPES
 from keras_bayesdrop.plan.layer_forms import DenseForm
@@ -147,12 +148,15 @@ class _Walk:
             self._dtype = dtype
         rank = len(spec.shape)
         if isinstance(step, NoiseStep):
-            return self._add_noise(step, rank)
+            return self._add_noise(step, rank, spec.shape[-1])
         return self._add_form(step, rank)
 
-    def _add_noise(self, step: NoiseStep, rank: int) -> str:
+    def _add_noise(self, step: NoiseStep, rank: int, units: Any) -> str:
         if isinstance(step.noise, WeightNoise):
             return "noise on weights is not compiled"
+        if not step.active and isinstance(step.noise, MaskTable):
+            self._add_scale_shift(self._scale_of(step.noise, units))
+            return ""
         if not step.active:
             return ""
         if step.noise.op_settings() is None:
@@ -166,10 +170,32 @@ class _Walk:
         self._noise = step
         return ""
 
+    @property
+    def _last(self) -> "_Draft | None":
+        """The last link, if nothing was taken after it."""
+        idle = self._links and self._noise is None and not self._before
+        return self._links[-1] if idle else None
+
+    def _add_scale_shift(self, form: ScaleShiftForm) -> None:
+        last = self._last
+        if last is not None and last.activation == "linear":
+            last.after.append(form)
+        else:
+            self._before.append(form)
+
+    def _scale_of(self, noise: MaskTable, units: int) -> ScaleShiftForm:
+        """Returns what masks of a table do where they are off."""
+        dtype = self._dtype
+
+        def terms() -> tuple[tf.Tensor, tf.Tensor]:
+            scale = noise.expected(tf.ones([1, units], dtype))[0]
+            return scale, tf.zeros_like(scale)
+
+        return ScaleShiftForm(terms)
+
     def _add_form(self, step: CallStep, rank: int) -> str:
         form = step.form
-        idle = self._links and self._noise is None and not self._before
-        last = self._links[-1] if idle else None
+        last = self._last
         if isinstance(form, str):
             return form
         if isinstance(form, IdentityForm) or (
@@ -200,10 +226,7 @@ class _Walk:
             self._flattens = True
             return ""
         if isinstance(form, ScaleShiftForm):
-            if last is not None and last.activation == "linear":
-                last.after.append(form)
-            else:
-                self._before.append(form)
+            self._add_scale_shift(form)
             return ""
         if last is None or last.activation != "linear":
             return "an activation that follows no linear Dense"

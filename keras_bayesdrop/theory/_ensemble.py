@@ -15,6 +15,7 @@ from keras_bayesdrop.graph.surgery import Replacement
 from keras_bayesdrop.graph.surgery import names_of
 from keras_bayesdrop.graph.surgery import plain_replacements
 from keras_bayesdrop.graph.surgery import rebuild
+from keras_bayesdrop.layers import Masksembles
 from keras_bayesdrop.noise import Alpha
 from keras_bayesdrop.noise import Multiplicative
 from keras_bayesdrop.noise import Noise
@@ -66,7 +67,7 @@ def _replace(node: Node, names: LayerNames) -> list[Replacement]:
     """Returns the layers that replace a node."""
     layer = node.operation
     noise = noise_of(layer)
-    if noise is None or isinstance(layer, WeightNoiseSource):
+    if noise is None or isinstance(layer, (WeightNoiseSource, Masksembles)):
         return plain_replacements(layer, node.path, names, {})
     factor = _mean_factor(noise[0])
     if factor == 1.0:

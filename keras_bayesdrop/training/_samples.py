@@ -53,6 +53,18 @@ def check_foldable(model: Any) -> None:
             )
 
 
+def check_repeatable(model: Any) -> None:
+    """Raises if calls of a model with one batch would all be the same."""
+    for site in find_sites(model):
+        if site.noise.period is not None and site.noise.active:
+            raise BayesdropError(
+                f"Noise site `{site.path}` gives every row of a batch a mask "
+                "by its place, so that all samples would be the same. Expected "
+                "`mc_vectorized=True`. Received: mc_vectorized=False, and a "
+                f"{type(site.layer).__name__}"
+            )
+
+
 def folded(structure: Any, samples: int) -> Any:
     """Repeats the rows of every tensor of a structure; keeps `None`."""
     if samples == 1:

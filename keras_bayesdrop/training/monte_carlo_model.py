@@ -21,6 +21,7 @@ from keras_bayesdrop.training._monte_carlo_loss import SampledLikelihood
 from keras_bayesdrop.training._monte_carlo_loss import make_loss
 from keras_bayesdrop.training._outputs import outputs_of
 from keras_bayesdrop.training._samples import check_foldable
+from keras_bayesdrop.training._samples import check_repeatable
 from keras_bayesdrop.training._samples import evaluation_samples
 from keras_bayesdrop.training._samples import folded
 from keras_bayesdrop.training._samples import num_rows
@@ -201,6 +202,8 @@ class MonteCarloModel(private_keras.Functional):
             raise invalid("mc_vectorized", mc_vectorized, "a bool")
         if mc_vectorized and mc_samples > 1:
             check_foldable(self)
+        elif mc_samples > 1:
+            check_repeatable(self)
         mc_loss = make_loss(
             outputs_of(self), loss, loss_weights, mc_objective, mc_per
         )

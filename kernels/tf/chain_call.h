@@ -21,6 +21,7 @@ namespace kbd {
 struct ChainSettings {
   std::vector<bool> has_bias;
   std::vector<bool> per_entry;
+  std::vector<bool> has_table;
   std::vector<Noise> noise;
   std::vector<Activation> activations;
   bool shared = true;
@@ -57,8 +58,10 @@ struct ChainCall {
 
  private:
   absl::Status read_steps(const tensorflow::OpInputList& kernels,
-                          const tensorflow::OpInputList& biases, const ChainSettings& settings,
+                          const tensorflow::OpInputList& biases,
+                          const tensorflow::OpInputList& tables, const ChainSettings& settings,
                           int64_t width);
+  absl::Status read_table(const tensorflow::Tensor& table, int number, Step<T>* step);
   absl::Status read_sizes(const tensorflow::Tensor& x, const ChainSettings& settings,
                           int64_t num_samples);
 
@@ -67,17 +70,19 @@ struct ChainCall {
 };
 
 inline absl::Status ChainSettings::read(tensorflow::OpKernelConstruction* ctx) {
-  // In the order of the enumerations.
-  static const char* const kNoises[] = {"none", "bernoulli", "gaussian"};
+  // In the order of the enumerations. A table is Bernoulli noise with masks of its own.
+  static const char* const kNoises[] = {"none", "bernoulli", "gaussian", "table"};
+  constexpr int kTable = 3;
   static const char* const kActivations[] = {"linear",  "relu",     "sigmoid",   "tanh",
                                              "softmax", "elu",      "selu",      "gelu",
                                              "silu",    "softplus", "leaky_relu"};
   static_assert(sizeof(kActivations) / sizeof(kActivations[0]) == kNumActivations, "a name each");
-  int steps, num_biases;
+  int steps, num_biases, num_tables;
   std::string masks;
   std::vector<std::string> noise_names, activation_names;
   TF_RETURN_IF_ERROR(ctx->GetAttr("L", &steps));
   TF_RETURN_IF_ERROR(ctx->GetAttr("M", &num_biases));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("K", &num_tables));
   TF_RETURN_IF_ERROR(ctx->GetAttr("has_bias", &has_bias));
   TF_RETURN_IF_ERROR(ctx->GetAttr("per_entry", &per_entry));
   TF_RETURN_IF_ERROR(ctx->GetAttr("noise", &noise_names));
@@ -108,7 +113,16 @@ inline absl::Status ChainSettings::read(tensorflow::OpKernelConstruction* ctx) {
     while (name != kNoises[number]) {
       ++number;  // TensorFlow has checked the name.
     }
-    noise.push_back(Noise(number));
+    has_table.push_back(number == kTable);
+    noise.push_back(number == kTable ? Noise::kBernoulli : Noise(number));
+  }
+  int with_table = 0;
+  for (bool has : has_table) {
+    with_table += has;
+  }
+  if (with_table != num_tables) {
+    return refuse("the tables do not fit `noise`. Expected ", with_table,
+                  " tables. Received: ", num_tables);
   }
   for (const std::string& name : activation_names) {
     int number = 0;
@@ -125,10 +139,11 @@ absl::Status ChainCall<T>::read(tensorflow::OpKernelContext* ctx, const ChainSet
   using tensorflow::OpInputList;
   using tensorflow::Tensor;
   const Tensor *x, *seed, *thresholds, *scales, *sites, *first_sample, *num_samples, *first_row;
-  OpInputList kernels, biases;
+  OpInputList kernels, biases, tables;
   TF_RETURN_IF_ERROR(ctx->input("x", &x));
   TF_RETURN_IF_ERROR(ctx->input_list("kernels", &kernels));
   TF_RETURN_IF_ERROR(ctx->input_list("biases", &biases));
+  TF_RETURN_IF_ERROR(ctx->input_list("tables", &tables));
   const struct {
     const char* name;
     const Tensor** tensor;
@@ -174,7 +189,7 @@ absl::Status ChainCall<T>::read(tensorflow::OpKernelContext* ctx, const ChainSet
     steps_[l].site = sites->flat<uint32_t>()(int64_t(l));
   }
   TF_RETURN_IF_ERROR(read_sizes(*x, settings, chain_.num_samples));
-  return read_steps(kernels, biases, settings, x->dim_size(x->dims() - 1));
+  return read_steps(kernels, biases, tables, settings, x->dim_size(x->dims() - 1));
 }
 
 template <class T>
@@ -205,10 +220,11 @@ absl::Status ChainCall<T>::read_sizes(const tensorflow::Tensor& x, const ChainSe
 template <class T>
 absl::Status ChainCall<T>::read_steps(const tensorflow::OpInputList& kernels,
                                       const tensorflow::OpInputList& biases,
+                                      const tensorflow::OpInputList& tables,
                                       const ChainSettings& settings, int64_t width) {
   // Units are numbered by 32-bit integers inside.
   constexpr int64_t kMostUnits = std::numeric_limits<int32_t>::max() / 4;
-  int next_bias = 0;
+  int next_bias = 0, next_table = 0;
   for (int l = 0; l < settings.num_steps(); ++l) {
     const size_t at = size_t(l);
     const tensorflow::Tensor& kernel = kernels[l];
@@ -236,9 +252,27 @@ absl::Status ChainCall<T>::read_steps(const tensorflow::OpInputList& kernels,
     step.activation = settings.activations[at];
     step.noise = settings.noise[at];
     step.per_entry = settings.per_entry[at];
+    if (settings.has_table[at]) {
+      TF_RETURN_IF_ERROR(read_table(tables[next_table++], l, &step));
+    }
   }
   chain_.num_steps = settings.num_steps();
   return output_shape.AddDimWithStatus(width);
+}
+
+template <class T>
+absl::Status ChainCall<T>::read_table(const tensorflow::Tensor& table, int number, Step<T>* step) {
+  if (table.dims() != 2 || table.dim_size(0) < 1 || table.dim_size(1) != step->in) {
+    return refuse("the table of kernel ", number, " has the wrong shape. Expected [masks, ",
+                  step->in, "] with at least one mask. Received: ", table.shape().DebugString());
+  }
+  if (step->threshold == 0) {
+    return refuse("the threshold of kernel ", number,
+                  " does not fit its table. Expected at least 1. Received: 0");
+  }
+  step->table = data_of<const uint8_t>(table);
+  step->num_masks = table.dim_size(0);
+  return absl::OkStatus();
 }
 
 // The op on some device: what all have in common.

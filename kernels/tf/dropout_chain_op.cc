@@ -36,24 +36,32 @@ absl::Status infer_shape(InferenceContext* c) {
   int num_steps;
   bool x_per_sample;
   std::vector<bool> has_bias;
+  std::vector<std::string> noise;
   TF_RETURN_IF_ERROR(c->GetAttr("L", &num_steps));
   TF_RETURN_IF_ERROR(c->GetAttr("x_per_sample", &x_per_sample));
   TF_RETURN_IF_ERROR(c->GetAttr("has_bias", &has_bias));
+  TF_RETURN_IF_ERROR(c->GetAttr("noise", &noise));
   ShapeHandle x = c->input(0);
   const int least = x_per_sample ? 3 : 2;
   TF_RETURN_IF_ERROR(c->WithRankAtLeast(x, least, &x));
   TF_RETURN_IF_ERROR(c->WithRankAtMost(x, least + 1, &x));
 
-  std::vector<ShapeHandle> kernels, biases;
+  std::vector<ShapeHandle> kernels, biases, tables;
   TF_RETURN_IF_ERROR(c->input("kernels", &kernels));
   TF_RETURN_IF_ERROR(c->input("biases", &biases));
+  TF_RETURN_IF_ERROR(c->input("tables", &tables));
   DimensionHandle width = c->RankKnown(x) ? c->Dim(x, -1) : c->UnknownDim();
-  size_t next_bias = 0;
+  size_t next_bias = 0, next_table = 0;
   for (int l = 0; l < num_steps; ++l) {
     ShapeHandle kernel;
     TF_RETURN_IF_ERROR(c->WithRank(kernels[size_t(l)], 2, &kernel));
     DimensionHandle unused;
     TF_RETURN_IF_ERROR(c->Merge(width, c->Dim(kernel, 0), &unused));
+    if (size_t(l) < noise.size() && noise[size_t(l)] == "table" && next_table < tables.size()) {
+      ShapeHandle table;
+      TF_RETURN_IF_ERROR(c->WithRank(tables[next_table++], 2, &table));
+      TF_RETURN_IF_ERROR(c->Merge(c->Dim(kernel, 0), c->Dim(table, 1), &unused));
+    }
     width = c->Dim(kernel, 1);
     if (size_t(l) < has_bias.size() && has_bias[size_t(l)] && next_bias < biases.size()) {
       ShapeHandle bias;
@@ -96,12 +104,14 @@ REGISTER_OP("KerasBayesdrop>DropoutChain")
     .Input("first_sample: int64")
     .Input("num_samples: int64")
     .Input("first_row: int64")
+    .Input("tables: K * uint8")
     .Output("y: T")
     .Attr("T: {half, bfloat16, float, double}")
     .Attr("L: int >= 1")
     .Attr("M: int >= 0")
+    .Attr("K: int >= 0")
     .Attr("has_bias: list(bool) >= 1")
-    .Attr("noise: list({'none', 'bernoulli', 'gaussian'}) >= 1")
+    .Attr("noise: list({'none', 'bernoulli', 'gaussian', 'table'}) >= 1")
     .Attr("per_entry: list(bool) >= 1")
     .Attr(
         "activations: list({'linear', 'relu', 'sigmoid', 'tanh', 'softmax', 'elu', 'selu', "
@@ -127,6 +137,9 @@ sites: Per step, the number of its noise site.
 first_sample: Number of the first sample.
 num_samples: How many samples.
 first_row: Index of the first row of `x` in the whole input.
+tables: One [masks, in] per step with noise 'table', not zero where a unit is kept. Sample t has mask
+  t mod masks, and row r of independent masks (t + r) mod masks. The threshold of such a step is the
+  share of zeros, which decides how the chain is run, and not what is kept.
 y: [samples, rows, n] or [samples, rows, entries, n].
 has_bias: Per step.
 noise: Per step, the noise on its input.

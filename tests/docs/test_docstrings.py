@@ -203,6 +203,7 @@ PARTS = {
         "Concrete",
         "LearnedBernoulli",
         "LearnedGaussian",
+        "MaskTable",
         "Multiplicative",
         "Noise",
         "NoiseSource",

@@ -77,6 +77,7 @@ def arguments(x, layers, block=None, /, **changes):
         "noise": ["none" if noise is None else noise.kind for noise in noises],
         "per_entry": [layer.per_entry for layer in layers],
         "activations": [layer.activation for layer in layers],
+        "tables": [],
         "masks": block.masks,
         "x_per_sample": block.x_per_sample,
     }

@@ -155,7 +155,10 @@ struct Network {
       const int64_t unit = step.per_entry ? entry * step.in + k : k;
       const uint32_t word =
           kbd::philox(stream.key, stream.low + uint64_t(unit / 4), stream.high).word[unit % 4];
-      if (step.noise == Noise::kBernoulli) {
+      if (step.table) {
+        const int64_t turn = shape.first_sample + s + (shape.shared ? 0 : shape.first_row + row);
+        h[size_t(k)] *= R(step.table[turn % step.num_masks * step.in + k] ? step.scale : 0);
+      } else if (step.noise == Noise::kBernoulli) {
         h[size_t(k)] = word >= step.threshold ? h[size_t(k)] * R(step.scale) : R(0);
       } else if (step.noise == Noise::kGaussian) {
         h[size_t(k)] *= 1 + R(step.scale) * kbd::normal_of_word<R>(word);

@@ -316,6 +316,42 @@ void philox_known_answers() {
   check(std::memcmp(one.word, other, sizeof(other)) == 0, "philox of ones");
 }
 
+// Masks of a table instead of words, alone and between others.
+template <class T>
+void tables() {
+  for (int kind = 0; kind < 16; ++kind) {
+    for (double share : {0.1, 0.6}) {
+      Shape shape;
+      shape.widths = std::vector<int64_t>{150, 33, 21, 6};
+      shape.rows = kind & 8 ? 9 : 1;
+      shape.entries = kind & 4 ? 3 : 1;
+      shape.samples = 5;
+      shape.first_row = 4;
+      shape.shared = kind & 1;
+      Network<T> network(shape, 0.3, Noise::kBernoulli, Activation::kRelu);
+      std::mt19937 bits(5);
+      std::vector<std::vector<uint8_t>> masks;
+      for (size_t l = 0; l < 3; ++l) {
+        Step<T>& step = network.steps[l];
+        if (l == 1 && kind & 2) {
+          continue;  // this one has words
+        }
+        // The masks end where the memory does.
+        masks.emplace_back(size_t((int64_t(l) + 1) * step.in));
+        for (uint8_t& value : masks.back()) {
+          value = double(bits()) * 0x1p-32 < share ? 0 : uint8_t(1 + l);
+        }
+        step.noise = Noise::kBernoulli;
+        step.threshold = uint32_t(share * 4294967296.0);
+        step.scale = 1;
+        step.table = masks.back().data();
+        step.num_masks = int64_t(l) + 1;
+      }
+      compare(network, "tables");
+    }
+  }
+}
+
 template <class T>
 void all() {
   all_cases<T>();
@@ -326,6 +362,7 @@ void all() {
   zeros<T>();
   strange_kernels<T>();
   many_threads<T>();
+  tables<T>();
 }
 
 }  // namespace

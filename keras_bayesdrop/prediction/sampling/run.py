@@ -39,6 +39,7 @@ from keras_bayesdrop.prediction.sampling.geometry import choose_geometry
 from keras_bayesdrop.prediction.sampling.passes import Passes
 from keras_bayesdrop.prediction.sampling.readout import Readout
 from keras_bayesdrop.prediction.sampling.readout import SampleReadout
+from keras_bayesdrop.prediction.sampling.repeats import warn_of_repeats
 from keras_bayesdrop.prediction.sampling.result import engine_steps
 from keras_bayesdrop.prediction.sampling.result import predictives
 from keras_bayesdrop.prediction.sampling.row_mixing import why_rows_mix
@@ -96,6 +97,7 @@ class SamplingRun(Run):
         # Some rows of which no sample differs from another, if there are any.
         self._constant_rows: Tile | None = None
         self._warn_if_not_adaptive()
+        warn_of_repeats(self.plan, job.model.name, job.request.num_samples)
 
     def _check_one_at_a_time(self) -> None:
         """Says once per model that samples run one at a time."""

@@ -87,10 +87,29 @@ inline void make_words(const Stream& stream, int64_t units, uint32_t* words) {
 #endif
 }
 
+// The words of a mask of a table: the least and the largest, on either side of any threshold.
+template <class T>
+void table_words(const Chain<T>& chain, const Step<T>& step, int64_t sample, int64_t row,
+                 uint32_t* words) {
+  constexpr int64_t kBeyond = 16;  // units that a vector may read after the last
+  const uint64_t masks = uint64_t(step.num_masks);
+  const uint64_t turn = uint64_t(chain.first_sample + sample) % masks;
+  const uint64_t shift = chain.shared ? 0 : uint64_t(chain.first_row + row) % masks;
+  const uint8_t* mask = step.table + int64_t((turn + shift) % masks) * step.in;
+  for (int64_t unit = 0; unit < step.in; ++unit) {
+    words[unit] = mask[unit] ? ~uint32_t(0) : 0;
+  }
+  std::memset(words + step.in, 0, kBeyond * sizeof(uint32_t));
+}
+
 // Makes the words of a step's input for one vector of one sample. Returns that of its first unit.
 template <class T>
 const uint32_t* step_words(const Chain<T>& chain, const Step<T>& step, int64_t sample, int64_t row,
                            int64_t entry, uint32_t* words) {
+  if (step.table) {
+    table_words(chain, step, sample, row, words);
+    return words;
+  }
   const int64_t first = step.per_entry ? entry * step.in : 0;
   const int64_t skipped = first % kWordsPerCounter;
   Stream stream = stream_of(chain.seed, step.site, uint64_t(chain.first_sample + sample),

@@ -47,6 +47,11 @@ struct Step {
   // Whether the entries of a row have noise of their own: then the site has entries * in units,
   // those of entry e from e * in on. Otherwise it has `in` units, the same for all entries.
   bool per_entry;
+  // Bernoulli: masks that are not made of words, [num_masks, in], not zero where a unit is kept; or
+  // null. Sample t has mask t mod num_masks, the same for all entries; row r of independent masks
+  // has (t + r) mod num_masks. The threshold is then only the share of zeros, at least 1.
+  const uint8_t* table = nullptr;
+  int64_t num_masks = 0;
 };
 
 template <class T>

@@ -31,6 +31,13 @@ class DropoutChainGpu : public ChainKernel<T> {
   using ChainKernel<T>::ChainKernel;
 
   absl::Status run(tensorflow::OpKernelContext* ctx, const Chain<T>& chain) override {
+    for (int l = 0; l < chain.num_steps; ++l) {
+      if (chain.steps[l].table != nullptr) {
+        return absl::UnimplementedError(
+            "DropoutChain has no GPU kernel for masks of a table. Expected noise 'none', "
+            "'bernoulli' or 'gaussian'. Received: 'table'");
+      }
+    }
     auto* stream = ctx->op_device_context()->stream();
     GpuOptions options;
     options.allow_tf32 = tensorflow::tensor_float_32_execution_enabled();
@@ -54,7 +61,8 @@ class DropoutChainGpu : public ChainKernel<T> {
                               .HostMemory("sites")            \
                               .HostMemory("first_sample")     \
                               .HostMemory("num_samples")      \
-                              .HostMemory("first_row"),       \
+                              .HostMemory("first_row")        \
+                              .HostMemory("tables"),          \
                           DropoutChainGpu<type>)
 
 KBD_REGISTER(float, float);
