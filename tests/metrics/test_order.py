@@ -16,7 +16,7 @@ from tests.update_golden import exported
 # Names of the argument that holds the truth.
 TRUTH = ("y", "loss", "wrong")
 # The truth is an option of this plot, and has a name there.
-OPTIONAL = {"predictive_band"}
+OPTIONAL = {"fan_chart", "predictive_band"}
 NAMESPACES = {"metrics": metrics, "calibrate": calibrate, "plots": plots}
 FUNCTIONS = [
     pytest.param(space, name, id=f"{space}.{name}")
