@@ -25,7 +25,7 @@ import numpy as np
 import keras_bayesdrop as kbd
 
 MEMBERS, SAMPLES = 4, 50
-RATE, SCALE = 0.3, 2.0
+RATE, SCALES = 0.3, (1.5, 2.0)
 SPLITS, EPOCHS, BATCH = 5, 40, 32
 TRAIN, CALIBRATE = 600, 400
 WIDTH, CLASSES = 128, 10
@@ -88,9 +88,9 @@ def dropout() -> keras.layers.Layer:
     return keras.layers.Dropout(RATE)
 
 
-def masksembles() -> keras.layers.Layer:
-    """Returns the noise of Masksembles."""
-    return kbd.layers.Masksembles(MEMBERS, SCALE)
+def masksembles(scale: float) -> Callable[[], keras.layers.Layer]:
+    """Returns what makes the masks of Masksembles."""
+    return lambda: kbd.layers.Masksembles(MEMBERS, scale)
 
 
 def predictors(
@@ -103,13 +103,19 @@ def predictors(
         for number in range(MEMBERS)
     ]
     dropped, dropped_seconds = trained(dropout, seed, rows, epochs)
-    masked, masked_seconds = trained(masksembles, seed, rows, epochs)
+    masked = {
+        f"Masksembles, 4 masks, scale {scale:g}": (
+            *trained(masksembles(scale), seed, rows, epochs),
+            MEMBERS,
+        )
+        for scale in SCALES
+    }
     members = [model for model, _ in plain]
     return {
         "one network": (members[:1], plain[0][1], 1),
         "MC dropout, 4 samples": (dropped, dropped_seconds, MEMBERS),
         "MC dropout, 50 samples": (dropped, dropped_seconds, SAMPLES),
-        "Masksembles, 4 masks": (masked, masked_seconds, MEMBERS),
+        **masked,
         "deep ensemble of 4": (members, sum(s for _, s in plain), MEMBERS),
     }
 
@@ -174,7 +180,7 @@ def main() -> int:
     }
     for name, row in rows.items():
         print(
-            f"{name:24}",
+            f"{name:32}",
             *(f"{key} {row[key]['mean']:.4f}" for key in runs_keys(row)),
             f"predict {1e3 * row['predict_seconds']['median']:.1f} ms",
         )
@@ -205,7 +211,7 @@ def settings() -> dict[str, Any]:
         "batch": BATCH,
         "width": WIDTH,
         "rate": RATE,
-        "scale": SCALE,
+        "scales": SCALES,
         "masks": MEMBERS,
     }
 
