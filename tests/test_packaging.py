@@ -141,7 +141,7 @@ def build_wheel(tmp_path, native=None, **variables):
     source.mkdir()
     for name in (
         *("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"),
-        "keras_bayesdrop_command.py",
+        *("keras_bayesdrop_command.py", "keras_bayesdrop_options.py"),
     ):
         shutil.copy(ROOT / name, source)
     for name in ("cmake", "keras_bayesdrop", "kernels"):
@@ -195,6 +195,7 @@ def test_wheel_holds_the_command(tmp_path):
         (entry_points,) = (n for n in names if n.endswith("entry_points.txt"))
         text = archive.read(entry_points).decode()
     assert "keras_bayesdrop_command.py" in names
+    assert "keras_bayesdrop_options.py" in names
     assert "keras_bayesdrop/__init__.py" in names
     assert "keras-bayesdrop = keras_bayesdrop_command:main" in text
 

@@ -11,6 +11,7 @@ import sys
 import traceback
 
 from keras_bayesdrop.cli import bench
+from keras_bayesdrop.cli import evaluate
 from keras_bayesdrop.cli import predict
 from keras_bayesdrop.cli import reports
 from keras_bayesdrop.cli.problems import first_line
@@ -22,6 +23,7 @@ SUCCESS, FAILED, INTERRUPTED = 0, 1, 130
 
 _RUN = {
     "predict": predict.run,
+    "evaluate": evaluate.run,
     "inspect": reports.run_inspect,
     "explain": reports.run_explain,
     "info": reports.run_info,

@@ -20,7 +20,10 @@ from keras_bayesdrop.predictive.select import quantities_of
 
 
 def check_writable(
-    path: pathlib.Path, force: bool, inputs: Iterable[str] = ()
+    path: pathlib.Path,
+    force: bool,
+    inputs: Iterable[str] = (),
+    option: str = "--out",
 ) -> None:
     """Raises if a file cannot or must not be written, before any work.
 
@@ -28,6 +31,7 @@ def check_writable(
         path: The file to write.
         force: Whether an existing file may be replaced.
         inputs: Files that the command reads; they are never replaced.
+        option: The option that names the file, for errors.
     """
     # A symbolic link is followed.
     folder = pathlib.Path(os.path.realpath(path)).parent
@@ -56,15 +60,15 @@ def check_writable(
             raise problem(
                 path,
                 "is read by this command",
-                "another file for --out",
-                f"--out {path}",
+                f"another file for {option}",
+                f"{option} {path}",
             )
     if not force:
         raise problem(
             path,
             "exists and is not overwritten",
-            "a new name for --out, or --force",
-            f"--out {path}",
+            f"a new name for {option}, or --force",
+            f"{option} {path}",
         )
 
 

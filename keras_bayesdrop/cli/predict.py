@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     )
     model = load_model(options.model, options.imports, options.max_bytes)
     x = fit_inputs(model, data, options.array)
-    heads = _heads(model, x, _head(options))
+    heads = heads_by_name(model, x, head_of(options))
     files = files_of(out, list(heads))
     written = {*files.values(), *noise_files(files, heads).values()}
     for file in written:
@@ -65,8 +65,8 @@ def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
             options.samples,
             batch_size=options.batch_size,
             seed=options.seed,
-            method=_method(options),
-            head=_head(options),
+            method=method_of(options),
+            head=head_of(options),
             quantiles=options.quantiles,
             return_samples=options.keep_samples,
             allow_hidden_noise=options.allow_hidden_noise,
@@ -74,7 +74,7 @@ def _predict(model: Any, x: Any, options: argparse.Namespace) -> Any:
         )
 
 
-def _method(options: argparse.Namespace) -> Any:
+def method_of(options: argparse.Namespace) -> Any:
     """Returns the method that the options stand for."""
     from keras_bayesdrop.prediction.methods import Moments
     from keras_bayesdrop.prediction.methods import RaoBlackwell
@@ -86,7 +86,7 @@ def _method(options: argparse.Namespace) -> Any:
     return kind(masks=options.masks, engine=options.engine)
 
 
-def _head(options: argparse.Namespace) -> Any:
+def head_of(options: argparse.Namespace) -> Any:
     """Returns the head that the options stand for."""
     from keras_bayesdrop.predictive import heads
 
@@ -103,7 +103,7 @@ def _head(options: argparse.Namespace) -> Any:
     return heads.HEADS[options.head](**arguments)
 
 
-def _heads(model: Any, x: Any, head: Any) -> dict[str, Any]:
+def heads_by_name(model: Any, x: Any, head: Any) -> dict[str, Any]:
     """Returns the head of each result, by the name of its output."""
     input_data.count_rows(x)
     input_data.check_shapes(model, x)

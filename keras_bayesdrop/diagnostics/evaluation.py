@@ -61,12 +61,16 @@ def evaluate_with_uncertainty(
         [quantile(metric[b], (1 - confidence) / 2),
          quantile(metric[b], (1 + confidence) / 2)]    over resamples b
 
-    Errors of calibration are sums of absolute values. Noise makes them larger,
+    Errors of calibration are sums of absolute gaps. Chance makes them larger,
     and resampling does so once more. Their interval is therefore reflected,
-    `[2 * value - high, 2 * value - low]`, cut at 0, and can lie below the
-    value. Intervals show the chance of which rows were evaluated. They do not
-    show that of training or of the masks, and few rows (below 50, say) make
-    them too short. The resamples are the same in every call on as many rows.
+    `[2 * value - high, 2 * value - low]`, and can lie below the value. Its
+    lower end is 0 if a calibrated model shows as large an error by chance
+    (its labels drawn from its own probabilities). It is approximate, and too
+    short where bins have fewer than about 50 labels.
+
+    Intervals show the chance of which rows were evaluated. They do not show
+    that of training or of the masks, and few rows (below 50, say) make them
+    too short. The resamples are the same in every call on as many rows.
     The time grows with rows times resamples; the memory does not grow with
     resamples.
 

@@ -18,9 +18,7 @@ from keras_bayesdrop._core.table import Table
 from keras_bayesdrop.diagnostics.verdict import Estimate
 from keras_bayesdrop.diagnostics.verdict import verdict_of
 from keras_bayesdrop.diagnostics.web_page import page_of
-from keras_bayesdrop.metrics._bootstrap import percentile_interval
-from keras_bayesdrop.metrics._bootstrap import reflected_interval
-from keras_bayesdrop.metrics._bootstrap import resampled
+from keras_bayesdrop.metrics._bootstrap import intervals
 from keras_bayesdrop.metrics._measures import measures_of
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.table import import_pandas
@@ -248,20 +246,14 @@ def evaluation_of(
         num_resamples: Number of resamples; 0 for none.
     """
     measures, undefined = measures_of(labels, p, level)
-    statistics = {name: each.statistic for name, each in measures.items()}
-    draws = {}
+    ends = {}
     if num_resamples:
-        draws = resampled(statistics, len(p), num_resamples)
-    estimates = {}
-    for name, measure in measures.items():
-        lower, upper = np.nan, np.nan
-        if num_resamples and measure.biased:
-            lower, upper = reflected_interval(
-                draws[name], measure.value, confidence
-            )
-        elif num_resamples:
-            lower, upper = percentile_interval(draws[name], confidence)
-        estimates[name] = Estimate(measure.value, lower, upper)
+        ends = intervals(measures, len(p), num_resamples, confidence)
+    none = (np.nan, np.nan)
+    estimates = {
+        name: Estimate(measure.value, *ends.get(name, none))
+        for name, measure in measures.items()
+    }
     return Evaluation(
         p, labels, estimates, undefined, level, confidence, num_resamples
     )

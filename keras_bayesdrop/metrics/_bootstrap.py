@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop.metrics._measures import Measure
 from keras_bayesdrop.metrics._statistics import Statistic
 
 # Numbers of resamples that are in memory at a time: 8 MB each array.
@@ -39,6 +40,37 @@ def resampled(
     return {name: np.concatenate(parts) for name, parts in values.items()}
 
 
+def intervals(
+    measures: Mapping[str, Measure],
+    num_rows: int,
+    num_resamples: int,
+    confidence: float,
+) -> dict[str, tuple[float, float]]:
+    """Returns the bootstrap interval of each metric.
+
+    Args:
+        measures: The metrics by name.
+        num_rows: Number of rows.
+        num_resamples: Number of resamples.
+        confidence: Probability of the intervals.
+    """
+    statistics = {name: each.statistic for name, each in measures.items()}
+    draws = resampled(statistics, num_rows, num_resamples)
+    ends = {}
+    for name, measure in measures.items():
+        ends[name] = percentile_interval(draws[name], confidence)
+        if hasattr(measure.statistic, "by_chance"):
+            generator = np.random.default_rng(0)
+            chance = [
+                measure.statistic.by_chance(generator)
+                for _ in range(num_resamples)
+            ]
+            ends[name] = _distance_interval(
+                measure.value, ends[name], np.array(chance), confidence
+            )
+    return ends
+
+
 def percentile_interval(
     values: Float64Array, confidence: float
 ) -> tuple[float, float]:
@@ -55,18 +87,29 @@ def percentile_interval(
     return float(low), float(high)
 
 
-def reflected_interval(
-    values: Float64Array, value: float, confidence: float
+def _distance_interval(
+    value: float,
+    ends: tuple[float, float],
+    chance: Float64Array,
+    confidence: float,
 ) -> tuple[float, float]:
-    """Returns the basic bootstrap interval, cut at 0.
+    """Returns the interval of a sum of absolute gaps.
 
-        [2 * value - high, 2 * value - low]
+    Chance makes the sum larger, and resampling does so once more. The basic
+    bootstrap interval, `[2 * value - high, 2 * value - low]`, corrects that
+    where the gaps are large. Where a calibrated model shows as large a sum by
+    chance, the lower end is 0.
 
-    with the ends of `percentile_interval`. It corrects the bias of sums of
-    absolute values: what noise adds to them, a resample adds once more.
+    Args:
+        value: The metric.
+        ends: The percentile interval `(low, high)`.
+        chance: The metric of calibrated models.
+        confidence: Probability of the interval.
     """
-    low, high = percentile_interval(values, confidence)
-    return max(2 * value - high, 0.0), max(2 * value - low, 0.0)
+    low, high = ends
+    lower, upper = (max(2 * value - end, 0.0) for end in (high, low))
+    usual = float(np.quantile(chance, confidence)) >= value
+    return 0.0 if usual else lower, upper
 
 
 def _draw(

@@ -48,13 +48,10 @@ class Measure:
     Attributes:
         value: The metric.
         statistic: The metric as a function of the counts of rows.
-        biased: Whether noise alone makes the metric larger: it is a sum of
-            absolute values.
     """
 
     value: float
     statistic: _statistics.Statistic
-    biased: bool = False
 
 
 class Undefined(Exception):
@@ -171,8 +168,7 @@ def _area(judged: _Judged) -> Measure:
     first = first_levels(judged.y, judged.p, levels)
     count = np.bincount(first.reshape(-1), minlength=levels.size + 1)
     curve = CalibrationCurve(levels, np.cumsum(count)[:-1] / first.size)
-    statistic = _statistics.CoverageArea(first, levels)
-    return Measure(curve.area, statistic, biased=True)
+    return Measure(curve.area, _statistics.CoverageArea(first, levels))
 
 
 def _sharpness(judged: _Judged) -> Measure:
@@ -209,8 +205,7 @@ def _calibration_error(judged: _Judged) -> Measure:
     bins = bin_numbers(confidence, bin_edges(confidence, _BINS, "width"))
     return Measure(
         expected_calibration_error(judged.y, judged.p, _BINS),
-        _statistics.BinnedGaps(bins, right - confidence, _BINS),
-        biased=True,
+        _statistics.BinnedGaps(bins, confidence, right, _BINS),
     )
 
 
@@ -218,8 +213,7 @@ def _mass_calibration_error(judged: _Judged) -> Measure:
     confidence, right = judged.top
     return Measure(
         expected_calibration_error(judged.y, judged.p, _BINS, "mass"),
-        _statistics.MassGaps(confidence, right - confidence, _BINS),
-        biased=True,
+        _statistics.MassGaps(confidence, right, _BINS),
     )
 
 

@@ -32,6 +32,13 @@ class Statistic(Protocol):
         """Returns the metric of each resample; NaN where it is undefined."""
 
 
+class Distance(Statistic, Protocol):
+    """A sum of absolute gaps, which chance alone makes larger than 0."""
+
+    def by_chance(self, generator: np.random.Generator) -> float:
+        """Draws the metric of a calibrated model, on all rows."""
+
+
 class Mean:
     """Mean of the values of each row, or the root of the mean.
 
@@ -57,21 +64,27 @@ class Mean:
 
 
 class BinnedGaps:
-    """Sum of the absolute mean gap of each bin.
+    """Gap of confidence and accuracy in each bin, its absolute value summed.
 
     Args:
         bins: Number of the bin of each label, `[rows, ...]`.
-        gaps: Gap of each label, of the same shape.
+        confidence: Confidence in each label, of the same shape.
+        right: 1 for each right label, else 0.
         num_bins: Number of bins.
     """
 
     def __init__(
-        self, bins: Numbers, gaps: Float64Array, num_bins: int
+        self,
+        bins: Numbers,
+        confidence: Float64Array,
+        right: Float64Array,
+        num_bins: int,
     ) -> None:
         self.size = bins.size
         self._repeat = bins.size // len(bins)
         self._bins = bins.reshape(-1)
-        self._gaps = gaps.reshape(-1)
+        self._confidence = confidence.reshape(-1)
+        self._gaps = (right - confidence).reshape(-1)
         self._num_bins = num_bins
 
     def __call__(self, counts: Counts) -> Float64Array:
@@ -80,36 +93,50 @@ class BinnedGaps:
         sums = _sum_bins(self._bins, weights, self._num_bins)
         return np.asarray(np.abs(sums).sum(axis=1) / self.size)
 
+    def by_chance(self, generator: np.random.Generator) -> float:
+        """Draws labels that are right as often as the model says."""
+        return _chance_gaps(self._bins, self._confidence, generator)
+
 
 class MassGaps:
-    """Sum of the absolute mean gap of each bin, in bins of equal mass.
+    """The same as `BinnedGaps`, in bins of equal mass.
 
     The bins are those of the resample.
 
     Args:
-        values: The value that decides the bin of each label, `[rows, ...]`.
-        gaps: Gap of each label, of the same shape.
+        confidence: Confidence in each label, `[rows, ...]`.
+        right: 1 for each right label, else 0.
         num_bins: Number of bins.
     """
 
     def __init__(
-        self, values: Float64Array, gaps: Float64Array, num_bins: int
+        self, confidence: Float64Array, right: Float64Array, num_bins: int
     ) -> None:
-        self.size = values.size
-        self._repeat = values.size // len(values)
-        self._ties = _Ties(values.reshape(-1))
-        self._gaps = gaps.reshape(-1)
+        self.size = confidence.size
+        self._repeat = confidence.size // len(confidence)
+        self._confidence = confidence.reshape(-1)
+        self._ties = _Ties(self._confidence)
+        self._gaps = (right - confidence).reshape(-1)
         self._num_bins = num_bins
+        self._bins = self._bin_numbers(np.ones((1, self.size)))[0]
 
     def __call__(self, counts: Counts) -> Float64Array:
         """Returns the sum of each resample."""
         counts = np.repeat(counts, self._repeat, axis=1)
+        bins = self._bin_numbers(counts)
+        sums = _sum_bins(bins, counts * self._gaps, self._num_bins)
+        return np.asarray(np.abs(sums).sum(axis=1) / self.size)
+
+    def by_chance(self, generator: np.random.Generator) -> float:
+        """Draws labels that are right as often as the model says."""
+        return _chance_gaps(self._bins, self._confidence, generator)
+
+    def _bin_numbers(self, counts: Counts) -> Numbers:
+        """Returns the bin of each label, of which `counts` are taken."""
         below = _before(self._ties.sums(counts))[:, self._ties.group]
         # An edge of rank r lies below a value if r values do.
         bins = below.astype(np.intp) * self._num_bins // self.size
-        bins = np.minimum(bins, self._num_bins - 1)
-        sums = _sum_bins(bins, counts * self._gaps, self._num_bins)
-        return np.asarray(np.abs(sums).sum(axis=1) / self.size)
+        return np.minimum(bins, self._num_bins - 1)
 
 
 class CoverageArea:
@@ -133,6 +160,12 @@ class CoverageArea:
         number = _sum_bins(self._first, weights, self._levels.size + 1)
         observed = np.cumsum(number[:, :-1], axis=1) / self.size
         return area_of(self._levels, observed)
+
+    def by_chance(self, generator: np.random.Generator) -> float:
+        """Draws targets that intervals hold as often as they say."""
+        reach = np.sort(generator.random(self.size))
+        observed = np.searchsorted(reach, self._levels, "right") / self.size
+        return float(area_of(self._levels, observed))
 
 
 class Auroc:
@@ -158,7 +191,7 @@ class Auroc:
         right = self._ties.sums(counts * ~self._wrong)
         won = np.sum(wrong * (_before(right) + right / 2), axis=1)
         pairs = wrong.sum(axis=1) * right.sum(axis=1)
-        return won / np.where(pairs > 0, pairs, np.nan)
+        return np.asarray(won / np.where(pairs > 0, pairs, np.nan))
 
 
 class Aurc:
@@ -230,7 +263,7 @@ class RankCorrelation:
         product = np.sum(counts * first * second, axis=1)
         squares = [np.sum(counts * each**2, axis=1) for each in centred]
         scale = np.sqrt(squares[0] * squares[1])
-        return product / np.where(scale > 0, scale, np.nan)
+        return np.asarray(product / np.where(scale > 0, scale, np.nan))
 
 
 class _Ties:
@@ -256,6 +289,15 @@ class _Ties:
 def _before(sums: Float64Array) -> Float64Array:
     """Returns the sum of all groups before each."""
     return np.asarray(np.cumsum(sums, axis=1) - sums)
+
+
+def _chance_gaps(
+    bins: Numbers, confidence: Float64Array, generator: np.random.Generator
+) -> float:
+    """Returns the sum of gaps if labels are right as often as said."""
+    right = generator.random(confidence.size) < confidence
+    sums = np.bincount(bins, right - confidence)
+    return float(np.sum(np.abs(sums)) / confidence.size)
 
 
 def _sum_bins(
