@@ -33,7 +33,7 @@ BUILD_INPUTS := pyproject.toml CMakeLists.txt \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-cpp test-pure test-slow test-all test-gpu test-oldest \
-	test-ray test-hub test-mapie fuzz lint \
+	test-ray test-hub test-mapie test-browser fuzz lint \
 	format golden docs bench clean
 
 help:  ## Show this list.
@@ -98,6 +98,10 @@ test-mapie: $(MAPIE_VENV)/.installed  ## Run the page on MAPIE, and compare with
 		'mapie>=1.6,<2'
 	@$(MAPIE_VENV)/bin/python -m pytest tests/docs/check_mapie_page.py \
 		$(PYTEST_ARGS)
+
+# Chromium is no Python package: `apt-get install chromium`.
+test-browser: $(VENV)/.installed  ## Open the HTML report in Chromium.
+	@$(BIN)/python -m pytest tests/diagnostics/check_browser.py $(PYTEST_ARGS)
 
 # For instance FUZZ_ARGS="--models 200 --first-seed 5000", or "--seed 17" alone.
 fuzz: $(VENV)/.installed  ## Compare 2,000 random models with brute force.
