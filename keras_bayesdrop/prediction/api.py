@@ -184,13 +184,14 @@ def run_prediction(
     head: Any = "auto",
     layers: LayerSelection = None,
     quantiles: Sequence[float] | None = None,
-    return_samples: bool | str | os.PathLike[str] | None = False,
+    return_samples: bool | str | os.PathLike[str] = False,
     first_row: int = 0,
     allow_hidden_noise: bool = False,
     verbose: str | int = "auto",
     steps: int | None = None,
     callbacks: Any = None,
     labels: Labels | None = None,
+    samples_of_numbers: bool = False,
 ) -> Any:
     """Predicts as `predict_with_uncertainty`, which documents the arguments.
 
@@ -204,14 +205,15 @@ def run_prediction(
         head: As there.
         layers: As there.
         quantiles: As there.
-        return_samples: As there; `None` keeps the samples of outputs that are
-            numbers, if the method can.
+        return_samples: As there.
         first_row: As there.
         allow_hidden_noise: As there.
         verbose: As there.
         steps: As there.
         callbacks: As there.
         labels: Takes the labels of the rows.
+        samples_of_numbers: Whether to keep the samples of outputs that are
+            numbers, if the method can.
     """
     began = time.perf_counter()
     private_keras.require_tensorflow()
@@ -222,7 +224,7 @@ def run_prediction(
         batch_size,
         seed,
         quantiles,
-        bool(return_samples) if return_samples is None else return_samples,
+        return_samples,
         first_row,
     )
     check_heads(head)
@@ -237,13 +239,14 @@ def run_prediction(
     request = _with_replicas(request, starters[0].model, x, arguments)
 
     def start(example: Any) -> Run:
-        job = starters[0].job(head, request, example)
-        if return_samples is None and can_keep_samples(method):
-            numbers = any(h.observation == "number" for h in job.heads)
+        wanted = request
+        if samples_of_numbers and can_keep_samples(method):
+            heads = starters[0].job(head, request, example).heads
+            numbers = any(each.observation == "number" for each in heads)
             wanted = dataclasses.replace(request, return_samples=numbers)
-            job = dataclasses.replace(job, request=wanted)
         if several:
-            return start_ensemble(starters, method, head, job.request, example)
+            return start_ensemble(starters, method, head, wanted, example)
+        job = starters[0].job(head, wanted, example)
         return starters[0].start(method, job)
 
     return drive(

@@ -178,7 +178,7 @@ def test_pictures_of_classes():
         "All uncertainty, where right and where wrong",
         "That of the model, where right and where wrong",
     ]
-    right = int(round(60 * evaluation["accuracy"]))
+    right = round(60 * evaluation["accuracy"])
     legend = figure.axes[2].get_legend()
     assert [text.get_text() for text in legend.get_texts()] == [
         f"right: {right}",

@@ -2,7 +2,7 @@
 """What users hold in their hands survives pickling.
 
 Objects of Keras (layers, losses, metrics, regularizers, models) are saved by
-their configurations; their own tests do that.
+their configurations; their own tests do that, and those of the estimators.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ import pickle
 import keras
 import numpy as np
 import pytest
+import sklearn.base
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
@@ -24,8 +25,9 @@ from keras_bayesdrop import priors
 from keras_bayesdrop import sparsity
 from tests.update_golden import public_names
 
-# Saved by Keras, or raised.
-OF_KERAS = (
+# Saved by Keras or scikit-learn, or raised.
+SAVED_BY_OTHERS = (
+    sklearn.base.BaseEstimator,
     keras.layers.Layer,
     keras.callbacks.Callback,
     keras.losses.Loss,
@@ -39,6 +41,7 @@ PARTS = {
     noise.Concrete,
     noise.LearnedBernoulli,
     noise.LearnedGaussian,
+    noise.MaskTable,
     noise.Multiplicative,
     noise.Noise,
     noise.NoiseSource,
@@ -101,6 +104,7 @@ def objects():
     return [
         p,
         p.stats,
+        kbd.evaluate_with_uncertainty(model, x, y, 8, seed=0, verbose=0),
         kbd.Regression(noise_precision=4.0),
         kbd.Heteroscedastic(mean="mu", log_variance="s"),
         kbd.Classification(from_logits=True),
@@ -159,7 +163,7 @@ def test_every_public_class_is_covered():
     for name in public_names():
         module, _, last = name.rpartition(".")
         value = getattr(importlib.import_module(module), last)
-        if inspect.isclass(value) and not issubclass(value, OF_KERAS):
+        if inspect.isclass(value) and not issubclass(value, SAVED_BY_OTHERS):
             classes.add(value)
     covered = {type(each) for each in objects()}
     assert classes - PARTS - covered == set()
