@@ -41,7 +41,9 @@ def evaluation_page(y: Any, p: Predictive, level: float) -> Any:
     figure = _style.pyplot().figure(figsize=_SIZE, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
     axes = figure.subplots(2, 2)
-    risk_coverage(y, p, ax=axes[0, 1])
+    risk = risk_coverage(y, p, ax=axes[0, 1])
+    # Room for the legend above the curves.
+    risk.set_ylim(top=1.4 * risk.get_ylim()[1])
     if p.head.observation == "number":
         regression_calibration(y, p, ax=axes[0, 0])
         error_curve(y, p, ax=axes[1, 0])

@@ -28,6 +28,7 @@ def test_commands_are_understood(line):
 def test_there_are_commands():
     assert {line.split()[1] for line in COMMANDS} == {
         "predict",
+        "evaluate",
         "inspect",
         "bench",
     }
@@ -43,4 +44,8 @@ def test_page_names_every_option_of_predict_and_no_other():
     known = set(command.parse(arguments).parser._option_string_actions)
     named = set(re.findall(r"--[a-z][a-z-]*", TEXT))
     others = {"--rows"}  # Of bench.
-    assert known - {"-h"} == named - others | {"--help"}
+    arguments = ["evaluate", "m.keras", "d.npz"]
+    actions = command.parse(arguments).parser._option_string_actions
+    of_evaluate = set(actions) - known
+    assert of_evaluate <= named
+    assert known - {"-h"} == named - others - of_evaluate | {"--help"}

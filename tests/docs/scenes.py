@@ -84,6 +84,14 @@ def _predicted(scene, **kwargs):
     }
 
 
+def _evaluated():
+    scene = _predicted(usual())
+    evaluation = keras_bayesdrop.evaluate_with_uncertainty(
+        scene["model"], scene["x"], scene["y"], num_resamples=20, verbose=0
+    )
+    return {**scene, "evaluation": evaluation}
+
+
 def _half_right():
     scene = _predicted(usual(), return_samples=True)
     likeliest = scene["p_val"].mean.argmax(axis=-1)
@@ -223,8 +231,7 @@ SCENES = {
     "with_noise": lambda: _predicted(_regression(), return_samples=True),
     "temperature": _half_right,
     "defer": lambda: _predicted(usual()),
-    "plot": lambda: _predicted(usual()),
-    "to_frame": lambda: _predicted(usual()),
+    **dict.fromkeys(("plot", "to_frame", "to_dict", "to_html"), _evaluated),
     "fan_chart": _forecast,
     "uncertainty_map": _pixels,
     "DropoutRateLogger": _with_first_layer(

@@ -12,9 +12,13 @@ from tests.docs.pages import text_of
 from tests.update_golden import exported
 
 
-def test_metrics():
+def test_metrics(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = run_page("metrics.md")
     p, y = names["p"], names["y_test"]
+    assert names["evaluation"]["accuracy"] > 0.7
+    assert "Reliability" in names["evaluation"].plot().axes[0].get_title()
+    assert (tmp_path / "report.html").is_file()
     # Far above chance, on rows that are not all alike.
     wrong = names["wrong"]
     assert metrics.accuracy(y, p) == 1 - wrong.mean() > 0.7
