@@ -99,15 +99,21 @@ def test_few_rows_without_errors_are_no_evidence():
 def test_a_wrong_verdict_is_rare():
     """Calibrated models are called over- or underconfident in 5 % at most."""
     rng = np.random.default_rng(1)
-    blamed = 0
+    blamed = doubted = 0
     for _ in range(100):
         said = rng.uniform(0.55, 0.95, size=(200, 1))
         p = kbd.Predictive(head=kbd.Binary(), mean=said, variance=0 * said)
         y = rng.uniform(size=said.shape) < said
         verdict = evaluation_of(p, y, 0.9, 0.95, 100).verdict[0]
         blamed += "beyond chance" not in verdict
+        mean = np.zeros((200, 1))
+        p = kbd.Predictive(head="regression", mean=mean, variance=mean + 1)
+        y = rng.normal(size=mean.shape)
+        verdict = evaluation_of(p, y, 0.9, 0.95, 100).verdict[0]
+        doubted += "do not contradict" not in verdict
     # 5 of 100, and 4 standard deviations.
     assert blamed <= 13
+    assert doubted <= 13
 
 
 def test_no_claims_without_resamples():
