@@ -205,11 +205,10 @@ class EnsembleRun(Run):
             totals = Totals(
                 batch.num_rows, batch.num_rows, time.perf_counter() - began
             )
-            outputs = keras.tree.flatten(member.result(totals))
             results.append(
                 [
                     self._keep(number, output, batch, p)
-                    for output, p in enumerate(outputs)
+                    for output, p in enumerate(_results(member, totals))
                 ]
             )
         levels = None if self._kept is not None else self._request.quantiles
@@ -228,12 +227,7 @@ class EnsembleRun(Run):
         each = self._num_samples // len(self._members)
         blocks = [p.samples, p.noise_samples]
         if p.samples is None:  # a network without noise
-            blocks = [
-                None
-                if one is None
-                else np.broadcast_to(one, (each, *one.shape))
-                for one in (p.mean, p.noise_variance)
-            ]
+            blocks = [_copied(p.mean, each), _copied(p.noise_variance, each)]
         self._kept.write(
             output,
             number * each,
@@ -264,6 +258,15 @@ class EnsembleRun(Run):
             outputs.append(dataclasses.replace(p, stats=stats, **changes))
         self._parts = [[] for _ in self._parts]
         return self.readings.pack(outputs)
+
+
+def _results(run: Run, totals: Totals) -> list[Predictive]:
+    """Returns the results of a run, in the order of its readings."""
+    count = len(run.readings.each)
+    order = keras.tree.flatten(run.readings.pack(list(range(count))))
+    flat = keras.tree.flatten(run.result(totals))
+    by_number = dict(zip(order, flat, strict=True))
+    return [by_number[number] for number in range(count)]
 
 
 def _copied(array: Any, times: int) -> Any:
