@@ -7,6 +7,7 @@ does not explain the numbers. Without resamples there are no claims.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def verdict_of(
         ranking = estimates.get("error_correlation")
         neutral, gain = 0.0, "errors are larger where it is less sure"
     else:
-        first = _confidence(len(p), estimates, confidence)
+        first = _confidence(p, labels.size, estimates, confidence)
         ranking = estimates.get("uncertainty_auroc")
         neutral, gain = 0.5, "wrong answers are less sure than right ones"
     sentences = [first, *_ranking(ranking, neutral, gain)]
@@ -86,7 +87,8 @@ def _intervals(
         f"Intervals of {said} hold {_percent(coverage.value)} of the targets "
         f"{_between(coverage, confidence)}: "
     )
-    low, high = binomial_band(len(p), level, confidence)
+    trials = _trials(coverage, len(p), p.mean.size, confidence)
+    low, high = binomial_band(trials, level, confidence)
     if coverage.upper < level and coverage.value < low:
         text += "too narrow, the model is overconfident."
         if not knows_noise(p):
@@ -102,7 +104,10 @@ def _intervals(
 
 
 def _confidence(
-    num_rows: int, estimates: Mapping[str, Estimate], confidence: float
+    p: Predictive,
+    num_labels: int,
+    estimates: Mapping[str, Estimate],
+    confidence: float,
 ) -> str:
     right, gap = estimates["accuracy"], estimates["overconfidence"]
     said = estimates["confidence"].value
@@ -110,12 +115,29 @@ def _confidence(
         f"On average the model says {_percent(said)} and is right "
         f"{_percent(right.value)} of the time {_between(right, confidence)}: "
     )
-    low, high = binomial_band(num_rows, min(said, 1.0), confidence)
+    trials = _trials(right, len(p), num_labels, confidence)
+    low, high = binomial_band(trials, min(said, 1.0), confidence)
     if gap.lower > 0 and right.value < low:
         return f"{text}overconfident."
     if gap.upper < 0 and right.value > high:
         return f"{text}underconfident."
     return f"{text}neither over- nor underconfident beyond chance."
+
+
+def _trials(
+    share: Estimate, num_rows: int, num_labels: int, confidence: float
+) -> int:
+    """Returns how many independent trials a share is worth.
+
+    Labels of one row may depend on each other. Independent labels would count
+    each, and equal ones once per row; the width of the interval says which.
+    """
+    reach = NormalDist().inv_cdf((1 + confidence) / 2)
+    error = (share.upper - share.lower) / (2 * reach)
+    if error == 0:
+        return num_rows
+    trials = share.value * (1 - share.value) / error**2
+    return int(np.clip(trials, num_rows, num_labels))
 
 
 def _ranking(ranking: Estimate | None, neutral: float, gain: str) -> list[str]:

@@ -4,8 +4,9 @@
 Functions take the truth first and a `Predictive` or arrays second, use NumPy
 alone, and work where Keras is not installed. Classes are Keras metrics. Names
 are imported when they are asked for. The files have an underscore; other rooms
-may use the functions below, the checks in `_inputs`, and the quantities of a
-regression in `_regression`. This room imports `predictive` and what comes
+may use the functions below, the checks in `_inputs`, the quantities of a
+regression in `_regression`, all metrics of a prediction in `_measures` and
+their intervals in `_bootstrap`. This room imports `predictive` and what comes
 before it.
 """
 

@@ -96,6 +96,21 @@ def test_few_rows_without_errors_are_no_evidence():
     assert "do not contradict" in inside.verdict[0]
 
 
+@pytest.mark.parametrize(
+    ("copies", "words"), [(False, "overconfident"), (True, "beyond chance")]
+)
+def test_labels_of_a_row_count_for_what_they_tell(copies, words):
+    """Many labels of few rows are evidence, unless they are all the same."""
+    rng = np.random.default_rng(0)
+    said = np.full((20, 50), 0.8)
+    y = rng.uniform(size=said.shape) < 0.7
+    if copies:
+        y[:] = (np.arange(20) % 10 < 7)[:, None]
+    p = kbd.Predictive(head=kbd.Binary(), mean=said, variance=0 * said)
+    evaluation = evaluation_of(p, y, 0.9, 0.95, 300)
+    assert words in evaluation.verdict[0]
+
+
 def test_a_wrong_verdict_is_rare():
     """Calibrated models are called over- or underconfident in 5 % at most."""
     rng = np.random.default_rng(1)
