@@ -143,3 +143,12 @@ def test_wrong_arguments(arguments, error, message):
             **{"p_in": INSIDE, "p_out": OUTSIDE, **arguments}
         )
     assert not plt.get_fignums()
+
+
+def test_names_of_the_histograms():
+    ax = plots.entropy_histogram([0.1, 0.2], [0.3], names=["right", "wrong"])
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == ["right: 2", "wrong: 1"]
+    for p_out, names in (([0.3], ["right"]), (None, ["right", "wrong"])):
+        with pytest.raises(ValueError, match="`names`"):
+            plots.entropy_histogram([0.1, 0.2], p_out, names=names)
