@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from keras_bayesdrop.predictive import Binary as Binary
     from keras_bayesdrop.predictive import Classification as Classification
     from keras_bayesdrop.predictive import Heteroscedastic as Heteroscedastic
+    from keras_bayesdrop.predictive import NoisyLogits as NoisyLogits
     from keras_bayesdrop.predictive import Predictive as Predictive
     from keras_bayesdrop.predictive import Regression as Regression
     from keras_bayesdrop.predictive import Stats as Stats
@@ -134,6 +135,7 @@ else:
             "Binary": "keras_bayesdrop.predictive",
             "Classification": "keras_bayesdrop.predictive",
             "Heteroscedastic": "keras_bayesdrop.predictive",
+            "NoisyLogits": "keras_bayesdrop.predictive",
             "Predictive": "keras_bayesdrop.predictive",
             "Regression": "keras_bayesdrop.predictive",
             "Stats": "keras_bayesdrop.predictive",

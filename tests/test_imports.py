@@ -34,7 +34,7 @@ PREDICTION = (
     {"methods.sampling"},
     {"methods.moments"},
     {"methods.rao_blackwell"},
-    {"progress", "input_data", "model_checks", "caching"},
+    {"progress", "input_data", "model_checks", "caching", "logit_noise"},
     {"compiled_losses", "kept_axis"},
     {"last_activation"},
     {"decision"},

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names the results of a model for the logs.
 
-A head that takes two outputs, a mean and a log variance, has one result in the
-place of the mean.
+A head that takes two outputs, such as a mean and a log variance, has one result
+in the place of the first.
 """
 
 from typing import Any
 
 import keras
 
-from keras_bayesdrop.predictive import Heteroscedastic
+from keras_bayesdrop.predictive.heads import LearnedNoise
 
 
 def by_name(model: Any, prediction: Any, head: Any) -> dict[str, Any]:
@@ -47,10 +47,10 @@ def _positions(model: Any, count: int, head: Any) -> list[int]:
     ]
 
 
-def _pairs(head: Any) -> list[Heteroscedastic]:
+def _pairs(head: Any) -> list[LearnedNoise]:
     """Returns the heads that take two outputs."""
     return [
         each
         for each in keras.tree.flatten(head)
-        if isinstance(each, Heteroscedastic) and each.takes_two
+        if isinstance(each, LearnedNoise) and each.takes_two
     ]

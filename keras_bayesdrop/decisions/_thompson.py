@@ -105,7 +105,8 @@ class PosteriorFunction:
         readings = None
         if self.head is not None:
             readings = readings_of(self.model, plan, self.head)
-        sampler = sampler_for(self.model, plan, engine, True)
+        noise = () if readings is None else readings.logit_noise
+        sampler = sampler_for(self.model, plan, engine, True, noise)
         parts: list[list[Any]] = []
         size = rows_per_batch(plan, batch_size)
         for batch in input_data.iterate(x, size, None):

@@ -7,11 +7,12 @@ from typing import Any
 import keras
 
 from keras_bayesdrop._core.export import export
-from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_rate
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.losses._likelihood_loss import LikelihoodLoss
 from keras_bayesdrop.losses._likelihood_loss import check_same_shape
+from keras_bayesdrop.losses._log_variance import check_limit
+from keras_bayesdrop.losses._log_variance import clip_log_variance
 
 
 @export("keras_bayesdrop.losses.HeteroscedasticGaussianNLL")
@@ -83,7 +84,7 @@ class HeteroscedasticGaussianNLL(LikelihoodLoss):
         name: str | None = "heteroscedastic_gaussian_nll",
         dtype: Any = None,
     ) -> None:
-        self.log_variance_limit = _check_limit(log_variance_limit)
+        self.log_variance_limit = check_limit(log_variance_limit)
         self.beta = check_rate(beta, "beta")
         super().__init__(reduction, name, dtype)
 
@@ -113,13 +114,7 @@ class HeteroscedasticGaussianNLL(LikelihoodLoss):
             )
         mean, raw = keras.ops.split(y_pred, 2, axis=-1)
         check_same_shape(y_true, mean, "two outputs for every target")
-        limit = self.log_variance_limit
-        clipped = keras.ops.clip(raw, -limit, limit)
-        # The clipped value, with the gradient of the raw output: the second
-        # term is zero.
-        log_variance = keras.ops.stop_gradient(clipped) + (
-            raw - keras.ops.stop_gradient(raw)
-        )
+        log_variance = clip_log_variance(raw, self.log_variance_limit)
         # Half the exponent is applied before the square: exp(-s) may be huge.
         scaled = (y_true - mean) * keras.ops.exp(-0.5 * log_variance)
         return -0.5 * (
@@ -134,15 +129,3 @@ class HeteroscedasticGaussianNLL(LikelihoodLoss):
             "beta": self.beta,
             "dtype": self.dtype,
         }
-
-
-def _check_limit(limit: Any) -> float:
-    """Returns the limit if `exp` of it is finite in float32."""
-    checked = check_positive(limit, "log_variance_limit")
-    if checked > 80.0:
-        raise BayesdropError(
-            "Invalid value for argument `log_variance_limit`. Expected a "
-            "float in (0, 80], as exp(80) is finite in float32. Received: "
-            f"log_variance_limit={limit!r}"
-        )
-    return checked

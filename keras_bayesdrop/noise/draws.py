@@ -299,7 +299,7 @@ class Draws:
 
     def words(
         self,
-        site: int,
+        site: Any,
         noise_shape: NoiseShape,
         dims: Sequence[Any],
         steps: Any = None,
@@ -307,7 +307,7 @@ class Draws:
         """Makes the words of a site for [rows, samples, *dims].
 
         Args:
-            site: Number of the site.
+            site: Number of the site, int or integer tensor.
             noise_shape: Shape of the noise, see `perturb`.
             dims: Dimensions of what a row has in a sample.
             steps: Number of steps of the loop that draws, if one does.
@@ -328,7 +328,7 @@ class Draws:
         )
 
     def _words_of_units(
-        self, site: int, units: Any, per_row: bool
+        self, site: Any, units: Any, per_row: bool
     ) -> tf.Tensor:
         """Returns words [rows, samples, units], or [1, ...] for all rows."""
         return counter_words(

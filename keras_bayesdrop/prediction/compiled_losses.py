@@ -11,6 +11,7 @@ import keras
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.losses import GaussianNLL
 from keras_bayesdrop.losses import HeteroscedasticGaussianNLL
+from keras_bayesdrop.losses import NoisyLogitsCrossentropy
 from keras_bayesdrop.predictive import heads
 from keras_bayesdrop.predictive.heads import Head
 
@@ -92,6 +93,9 @@ def meaning_of(loss: Any) -> LossMeaning | None:
     if isinstance(loss, HeteroscedasticGaussianNLL):
         head = heads.Heteroscedastic(log_variance_limit=loss.log_variance_limit)
         return LossMeaning(type(loss).__name__, NUMBERS, head=head)
+    if isinstance(loss, NoisyLogitsCrossentropy):
+        head = heads.NoisyLogits(log_variance_limit=loss.log_variance_limit)
+        return LossMeaning(type(loss).__name__, CLASSES, True, head)
     names = _names(loss)
     known = next((n for n in map(_plain, names) if n in _MEANINGS), None)
     return LossMeaning(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rule that decides how an output is read, and its reason.
 
-    Gaussian loss of this package      the head that the loss defines
+    a loss of this package             the head that the loss defines
     softmax or sigmoid at the end      classification or binary
     cross-entropy that takes logits    classification or binary of logits
     cross-entropy of probabilities     an error behind a linear activation;
@@ -106,10 +106,20 @@ def _asked_for(
     choice: Any, loss: LossMeaning, activation: LastActivation
 ) -> Decision:
     """Completes a head that the caller names."""
-    if choice == "heteroscedastic" and loss.head is not None:
-        if loss.head.task == choice:
-            choice = loss.head  # With the limit of the loss.
+    learned = isinstance(loss.head, heads.LearnedNoise)
+    if learned and loss.head is not None and choice == loss.head.task:
+        choice = loss.head  # With the limit of the loss.
     head: Head = heads.get(choice)
+    if isinstance(loss.head, heads.NoisyLogits) and isinstance(
+        head, heads.LabelHead
+    ):
+        return _problem(
+            "The compiled loss takes logits and their log variances, which "
+            f"are no {head.task}. Expected head='auto' or "
+            f"head='noisy_logits'. Received: head={head!r}, "
+            f"loss={loss.name!r}",
+            f"the compiled loss {loss.name} takes log variances too",
+        )
     if getattr(head, "from_logits", False) is None:
         logits = activation.task is None and loss.from_logits
         head = dataclasses.replace(head, from_logits=logits)  # type: ignore[call-arg]

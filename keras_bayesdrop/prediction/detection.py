@@ -25,8 +25,8 @@ from keras_bayesdrop.predictive import heads
 from keras_bayesdrop.predictive.heads import Head
 
 _EXPECTED = (
-    "'auto', 'regression', 'heteroscedastic', 'classification', 'binary', or "
-    "an object such as "
+    "'auto', 'regression', 'heteroscedastic', 'classification', "
+    "'noisy_logits', 'binary', or an object such as "
     "Regression(noise_precision=4.0)"
 )
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heads that take two outputs, in a structure like the outputs of a model.
 
-The result of such a head stands in the place of its mean, and the place of its
-log variance is gone. A dict or list that held the two alone becomes the result.
+The result of such a head stands in the place of its mean or logits, and the
+place of its log variance is gone. A dict or list that held the two alone
+becomes the result.
 """
 
 from collections.abc import Collection
@@ -14,14 +15,14 @@ from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.prediction.detection import AUTO
 from keras_bayesdrop.prediction.sampling.output_files import by_name
 from keras_bayesdrop.predictive import heads
-from keras_bayesdrop.predictive.heads import Heteroscedastic
+from keras_bayesdrop.predictive.heads import LearnedNoise
 
 
 class Pair(NamedTuple):
     """A head that takes two outputs, and their numbers."""
 
-    head: Heteroscedastic
-    mean: int
+    head: LearnedNoise
+    location: int
     log_variance: int
 
 
@@ -48,7 +49,7 @@ def spread_heads(
     if not named:
         return [], structure, {}
     pairs = [_find(model, structure, each) for each in named]
-    numbers = [n for pair in pairs for n in (pair.mean, pair.log_variance)]
+    numbers = [n for pair in pairs for n in (pair.location, pair.log_variance)]
     if len(set(numbers)) < len(numbers):
         raise BayesdropError(
             "Two heads take the same output. Expected a head for each output. "
@@ -59,15 +60,16 @@ def spread_heads(
     if _two_output_head(head) is not None:
         asked = dict.fromkeys(_leaves(structure), AUTO)
     elif not _match(results, head, asked) or any(
-        _two_output_head(asked[pair.mean]) != pair.head for pair in pairs
+        _two_output_head(asked[pair.location]) != pair.head for pair in pairs
     ):
         raise BayesdropError(
             "`head` does not fit the outputs of the model. Expected a "
             f"structure like {results}, with a head that takes two outputs in "
-            f"the place of its mean. Received: head={head!r}"
+            f"the place of its {pairs[0].head.location}. Received: "
+            f"head={head!r}"
         )
     for pair in pairs:
-        asked[pair.mean] = asked[pair.log_variance] = pair.head
+        asked[pair.location] = asked[pair.log_variance] = pair.head
     return pairs, results, asked
 
 
@@ -81,11 +83,11 @@ def fill(structure: Any, values: Mapping[int, Any]) -> Any:
     return values[structure]
 
 
-def _two_output_head(leaf: Any) -> Heteroscedastic | None:
+def _two_output_head(leaf: Any) -> LearnedNoise | None:
     """Returns a head that takes two outputs, if a leaf is one."""
     if _is_serialised(leaf):
         leaf = heads.get(leaf)
-    two = isinstance(leaf, Heteroscedastic) and leaf.takes_two
+    two = isinstance(leaf, LearnedNoise) and leaf.takes_two
     return leaf if two else None
 
 
@@ -102,7 +104,7 @@ def _leaves(structure: Any) -> list[Any]:
     return [structure]
 
 
-def _find(model: Any, structure: Any, head: Heteroscedastic) -> Pair:
+def _find(model: Any, structure: Any, head: LearnedNoise) -> Pair:
     """Returns the numbers of the outputs that a head names."""
     names: dict[Any, int] = dict(by_name(model, structure))
     if isinstance(structure, (list, tuple)):
@@ -112,13 +114,12 @@ def _find(model: Any, structure: Any, head: Heteroscedastic) -> Pair:
             for position, number in enumerate(structure)
             if isinstance(number, int)
         }
-    numbers = [names.get(head.mean), names.get(head.log_variance)]
+    numbers = [names.get(source) for source in head.sources]
     if isinstance(structure, int) or None in numbers:
         known = [] if isinstance(structure, int) else list(names)
         raise BayesdropError(
             f"{head} names outputs that the model does not have. Expected two "
-            f"of {known}. Received: mean={head.mean!r}, "
-            f"log_variance={head.log_variance!r}"
+            f"of {known}. Received: {head.named_sources}"
         )
     return Pair(head, *numbers)  # type: ignore[arg-type]
 
@@ -128,7 +129,7 @@ def _results(structure: Any, pairs: list[Pair]) -> Any:
     kept = _without(
         structure,
         {pair.log_variance for pair in pairs},
-        {pair.mean for pair in pairs},
+        {pair.location for pair in pairs},
     )
     leaves = _leaves(kept)
     return leaves[0] if len(leaves) == 1 else kept

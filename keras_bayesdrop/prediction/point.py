@@ -12,6 +12,7 @@ from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.graph.cache import found_out
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.input_data import Batch
+from keras_bayesdrop.prediction.logit_noise import without_samples
 from keras_bayesdrop.prediction.methods.base import Job
 from keras_bayesdrop.prediction.methods.base import Run
 from keras_bayesdrop.prediction.methods.base import Totals
@@ -20,6 +21,7 @@ from keras_bayesdrop.prediction.sampling.programs import sampler_for
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import Stats
 from keras_bayesdrop.predictive.ensemble import point
+from keras_bayesdrop.random.philox import seed_to_key
 
 
 class PointRun(Run):
@@ -60,7 +62,13 @@ class PointRun(Run):
             self.plan, self._engine, self.plan.flatten(inputs)
         )
         outputs = dict(zip(self.plan.cut, values, strict=False))
-        return self.readings.values([outputs[n] for n in self.plan.outputs])
+        seed = seed_to_key(self._job.request.seed)
+        drawn = without_samples(
+            [outputs[n] for n in self.plan.outputs],
+            self.readings.logit_noise,
+            tf.constant(seed, tf.uint64),
+        )
+        return self.readings.values(drawn)
 
     def steps(self, num_rows: int) -> int:
         """Returns how many steps a batch takes."""

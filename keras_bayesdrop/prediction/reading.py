@@ -4,7 +4,8 @@
     outputs of the model --Reading, one per result--> values, noise variances
 
 A head takes one output, or two: `Heteroscedastic(mean=..., log_variance=...)`.
-Sampling, closed forms and exports all read outputs here.
+Sampling, closed forms and exports all read outputs here. The noise of logits is
+drawn before (`logit_noise.py`), and probabilities are in their place.
 """
 
 import dataclasses
@@ -22,10 +23,14 @@ from keras_bayesdrop.prediction.detection import resolve_heads
 from keras_bayesdrop.prediction.head_structure import Pair
 from keras_bayesdrop.prediction.head_structure import fill
 from keras_bayesdrop.prediction.head_structure import spread_heads
+from keras_bayesdrop.prediction.logit_noise import LogitNoise
+from keras_bayesdrop.prediction.logit_noise import floating
 from keras_bayesdrop.prediction.witness import Witness
 from keras_bayesdrop.prediction.witness import witnesses_of
 from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.heads import Heteroscedastic
+from keras_bayesdrop.predictive.heads import LearnedNoise
+from keras_bayesdrop.predictive.heads import NoisyLogits
 from keras_bayesdrop.predictive.heads import Regression
 from keras_bayesdrop.predictive.regression import check_last_axis
 
@@ -41,7 +46,8 @@ class Reading:
 
     Attributes:
         head: The head, with all that it leaves open resolved.
-        sources: Numbers of the outputs: one, or mean and log variance.
+        sources: Numbers of the outputs: one, or mean (or logits) and log
+            variance.
         witness: Holds values against the head, if the model decided it.
     """
 
@@ -53,13 +59,16 @@ class Reading:
         """Reads values, and the variances of their noise if it is learned.
 
         Args:
-            outputs: All outputs of the model.
+            outputs: All outputs of the model, with probabilities in the
+                place of noisy logits.
 
         Returns:
             Numbers or probabilities, float32 or float64; of learned noise
             also the variances.
         """
-        parts = self.parts([_floating(outputs[n]) for n in self.sources])
+        if isinstance(self.head, NoisyLogits):
+            return (floating(outputs[self.sources[0]]),)
+        parts = self.parts([floating(outputs[n]) for n in self.sources])
         if isinstance(self.head, Heteroscedastic):
             mean, log_variance = parts
             limit = self.head.log_variance_limit
@@ -100,8 +109,16 @@ class Reading:
     @property
     def _is_split(self) -> bool:
         """True if one output has both means and log variances."""
-        learned = isinstance(self.head, Heteroscedastic)
+        learned = isinstance(self.head, LearnedNoise)
         return learned and len(self.sources) == 1
+
+    @property
+    def logit_noise(self) -> LogitNoise | None:
+        """The noise of logits, if they have some."""
+        head = self.head
+        if not isinstance(head, NoisyLogits):
+            return None
+        return LogitNoise(self.sources, head.num_draws, head.log_variance_limit)
 
     def check(self, plan: Plan) -> None:
         """Raises if the outputs cannot be read, as far as shapes are known."""
@@ -110,14 +127,34 @@ class Reading:
         if isinstance(self.head, Regression) and isinstance(tau, Sequence):
             check_last_axis(len(tau), shape)
         if self._is_split and (len(shape) < 2 or (shape[-1] or 2) % 2):
+            name, kind = _location(self.head), type(self.head).__name__
+            plural = name if name.endswith("s") else name + "s"
             raise BayesdropError(
-                "An output cannot be split into means and log variances. "
+                f"An output cannot be split into {plural} and log variances. "
                 "Expected an even number of entries on the last axis, or "
-                "head=Heteroscedastic(mean=..., log_variance=...) with the "
+                f"head={kind}({name}=..., log_variance=...) with the "
                 f"names of two outputs. Received: an output of shape {shape}"
             )
         if len(self.sources) == 2:
             self._check_two(plan)
+        if isinstance(self.head, NoisyLogits):
+            self._check_logits(plan)
+
+    def _check_logits(self, plan: Plan) -> None:
+        """Raises unless there are two classes and one entry per row."""
+        shape, row_shape = _shape(plan, self.sources[0]), self.row_shape(plan)
+        if not row_shape or row_shape[-1] == 1:
+            raise BayesdropError(
+                "Noisy logits need a logit for each of several classes. "
+                "Expected at least two classes on the last axis, and as many "
+                f"log variances. Received: an output of shape {shape}"
+            )
+        if any(plan.outputs[n] not in plan.rows for n in self.sources):
+            raise BayesdropError(
+                "The noise of logits needs an output with one entry per row. "
+                "Expected shape [batch, ...]. Received: an output of shape "
+                f"{shape} with other entries on its first axis"
+            )
 
     def _check_two(self, plan: Plan) -> None:
         shapes = [_shape(plan, number) for number in self.sources]
@@ -127,8 +164,9 @@ class Reading:
             for a, b in zip(*shapes, strict=True)
         )
         if not fits or by_row[0] != by_row[1]:
+            name = _location(self.head).capitalize()
             raise BayesdropError(
-                "Mean and log variance do not fit. Expected two outputs of "
+                f"{name} and log variance do not fit. Expected two outputs of "
                 f"one shape. Received: shapes {shapes[0]} and {shapes[1]} for "
                 f"{self.head}"
             )
@@ -150,6 +188,12 @@ class Readings:
     def heads(self) -> list[Head]:
         """The head of each result."""
         return [reading.head for reading in self.each]
+
+    @property
+    def logit_noise(self) -> tuple[LogitNoise, ...]:
+        """The noise of logits, of the results that have some."""
+        noises = (reading.logit_noise for reading in self.each)
+        return tuple(noise for noise in noises if noise is not None)
 
     def values(
         self, outputs: Sequence[tf.Tensor]
@@ -213,7 +257,7 @@ def _paired(
     pairs: Sequence[Pair], results: Any, heads: Sequence[Head]
 ) -> Readings:
     """Returns readings of which some take two outputs."""
-    second = {pair.mean: pair.log_variance for pair in pairs}
+    second = {pair.location: pair.log_variance for pair in pairs}
     sources = {
         number: (number, second[number]) if number in second else (number,)
         for number in range(len(heads))
@@ -227,11 +271,9 @@ def _paired(
     return Readings(each, pack)
 
 
-def _floating(outputs: tf.Tensor) -> tf.Tensor:
-    """Returns outputs as float32 or float64."""
-    if outputs.dtype in (tf.float32, tf.float64):
-        return outputs
-    return tf.cast(outputs, tf.float32)
+def _location(head: Head) -> str:
+    """Returns the name of what a head with learned noise takes first."""
+    return head.location if isinstance(head, LearnedNoise) else "mean"
 
 
 def _shape(plan: Plan, number: int) -> tuple[int | None, ...]:

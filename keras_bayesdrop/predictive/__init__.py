@@ -20,6 +20,7 @@ from keras_bayesdrop.predictive.heads import Binary as Binary
 from keras_bayesdrop.predictive.heads import Classification as Classification
 from keras_bayesdrop.predictive.heads import Head as Head
 from keras_bayesdrop.predictive.heads import Heteroscedastic as Heteroscedastic
+from keras_bayesdrop.predictive.heads import NoisyLogits as NoisyLogits
 from keras_bayesdrop.predictive.heads import Regression as Regression
 from keras_bayesdrop.predictive.result import Predictive as Predictive
 from keras_bayesdrop.predictive.rows import ROW_AXES as ROW_AXES

@@ -15,6 +15,7 @@ from keras_bayesdrop.predictive.base import Quantities
 from keras_bayesdrop.predictive.base import normal_ends
 from keras_bayesdrop.predictive.heads import Binary
 from keras_bayesdrop.predictive.heads import Classification
+from keras_bayesdrop.predictive.heads import NoisyLogits
 from keras_bayesdrop.predictive.labels import class_labels
 from keras_bayesdrop.predictive.labels import sum_per_row
 from keras_bayesdrop.predictive.quantities import NUMPY
@@ -38,7 +39,7 @@ class ProbabilityQuantities(Quantities):
 
     has_information: ClassVar[bool] = True
 
-    head: Classification | Binary
+    head: Classification | NoisyLogits | Binary
 
     def aleatoric(self, summary: Summary, xp: Arrays = NUMPY) -> Any:
         """Mean variance of a label, a zero or one per class."""
@@ -46,7 +47,7 @@ class ProbabilityQuantities(Quantities):
 
     def read_samples(self, samples: Array) -> Array:
         """Makes probabilities of logits, or checks that they are some."""
-        if self.head.from_logits:
+        if getattr(self.head, "from_logits", False):
             return self.resolve_logits(samples)
         for sample in samples:
             self.check_sample(sample)
@@ -156,3 +157,17 @@ class ClassQuantities(ProbabilityQuantities):
     def distribution(self, p: "Predictive", tfd: Any) -> Any:
         """The categorical distribution of the label."""
         return tfd.Categorical(probs=p.mean)
+
+
+class NoisyLogitQuantities(ClassQuantities):
+    """Quantities of the classes of noisy logits."""
+
+    head: NoisyLogits
+
+    def read_samples(self, samples: Array) -> Array:
+        """Raises: the noise of logits is drawn where a model predicts."""
+        raise BayesdropError(
+            "Samples of noisy logits cannot be read. Expected samples of "
+            "probabilities, with head='classification'. Received: "
+            f"head={self.head!r}"
+        )

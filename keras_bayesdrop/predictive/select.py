@@ -5,10 +5,12 @@ from keras_bayesdrop.predictive import heads
 from keras_bayesdrop.predictive.base import Quantities
 from keras_bayesdrop.predictive.binary import BinaryQuantities
 from keras_bayesdrop.predictive.classes import ClassQuantities
+from keras_bayesdrop.predictive.classes import NoisyLogitQuantities
 from keras_bayesdrop.predictive.heads import Binary
 from keras_bayesdrop.predictive.heads import Classification
 from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.heads import Heteroscedastic
+from keras_bayesdrop.predictive.heads import NoisyLogits
 from keras_bayesdrop.predictive.heads import Regression
 from keras_bayesdrop.predictive.regression import HeteroscedasticQuantities
 from keras_bayesdrop.predictive.regression import RegressionQuantities
@@ -17,6 +19,7 @@ _QUANTITIES: dict[type[Head], type[Quantities]] = {
     Regression: RegressionQuantities,
     Heteroscedastic: HeteroscedasticQuantities,
     Classification: ClassQuantities,
+    NoisyLogits: NoisyLogitQuantities,
     Binary: BinaryQuantities,
 }
 

@@ -69,7 +69,7 @@ def rate_to_scale(rate: float) -> float:
 
 def counter_words(
     seed: tf.Tensor,
-    site: int,
+    site: Any,
     first_sample: Any,
     num_samples: Any,
     num_blocks: int,
@@ -81,7 +81,7 @@ def counter_words(
 
     Args:
         seed: Scalar uint64 tensor.
-        site: Number of the noise site.
+        site: Int or scalar integer tensor, number of the noise site.
         first_sample: Int or scalar int64 tensor, the first sample wanted.
         num_samples: Int or scalar int32 tensor, how many samples are wanted.
         num_blocks: How many 16-sample blocks cover them, beginning with the
@@ -101,7 +101,7 @@ def counter_words(
     shape = _shape([num_rows, SAMPLES_PER_BLOCK, padded])
     blocks = []
     for block in range(num_blocks):
-        high = _uint64(site << 32) + first_block + _uint64(block)
+        high = _first_of_site(site) + first_block + _uint64(block)
         blocks.append(
             tf.raw_ops.StatelessRandomUniformFullIntV2(
                 shape=shape,
@@ -174,6 +174,13 @@ def words_to_normal(words: tf.Tensor, dtype: Any) -> tf.Tensor:
 def seed_to_key(seed: int) -> int:
     """Returns the 64-bit key of a Python seed of any size or sign."""
     return seed % 2**64
+
+
+def _first_of_site(site: Any) -> tf.Tensor:
+    """Returns the high half of the first counter of a site."""
+    if isinstance(site, int):
+        return _uint64(site << 32)
+    return _uint64(site) * _uint64(1 << 32)
 
 
 def _uint64(value: Any) -> tf.Tensor:

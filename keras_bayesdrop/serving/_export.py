@@ -169,7 +169,7 @@ def export_uncertainty(
         "masks": method.masks,
         "seed": seed,
         "outputs": sorted(signatures["serving_default"].structured_outputs),
-        "tasks": [head.task for head in heads],
+        "tasks": [head.resolved().task for head in heads],
         "quantiles": levels,
         "noise_precision": [
             getattr(head, "noise_precision", None) for head in heads

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction.logit_noise import without_samples
 from keras_bayesdrop.prediction.reading import Readings
 from keras_bayesdrop.prediction.sampling import accumulate
 from keras_bayesdrop.prediction.sampling.programs import Block
@@ -77,12 +78,13 @@ class Network:
             What was drawn of each result.
         """
         plan, engine, heads = self.plan, Reference(), self.readings.heads
-        sampler = Sampler(self.shared)
+        noise = self.readings.logit_noise
+        sampler = Sampler(self.shared, logit_noise=noise)
         flat = [tf.convert_to_tensor(leaf) for leaf in plan.flatten(inputs)]
         num_rows = tf.shape(flat[0])[0]
         cut = sampler.prefix(plan, engine, flat)
         if not plan.suffix:
-            return self._without_noise(cut)
+            return self._without_noise(cut, key)
         size = self._samples_at_once(num_rows)
         last = tf.constant(self.num_samples)
 
@@ -188,10 +190,14 @@ class Network:
             drawn.append(Drawn(statistics, samples))
         return drawn
 
-    def _without_noise(self, cut: Sequence[Any]) -> list[Drawn]:
+    def _without_noise(self, cut: Sequence[Any], key: tf.Tensor) -> list[Drawn]:
         """Returns the one sample of a network without noise."""
         values = dict(zip(self.plan.cut, cut, strict=False))
-        outputs = [values[number] for number in self.plan.outputs]
+        outputs = without_samples(
+            [values[number] for number in self.plan.outputs],
+            self.readings.logit_noise,
+            key,
+        )
         drawn = []
         for head, parts in zip(
             self.readings.heads, self.readings.values(outputs), strict=True

@@ -76,6 +76,7 @@ def test_kinds_of_observations():
         "regression": "number",
         "heteroscedastic": "number",
         "classification": "class",
+        "noisy_logits": "class",
         "binary": "label",
     }
 

@@ -108,6 +108,7 @@ def objects():
         kbd.Regression(noise_precision=4.0),
         kbd.Heteroscedastic(mean="mu", log_variance="s"),
         kbd.Classification(from_logits=True),
+        kbd.NoisyLogits(logits="f", log_variance="s"),
         kbd.Binary(),
         kbd.Sampling(masks="independent"),
         kbd.Moments(),

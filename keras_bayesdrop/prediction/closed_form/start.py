@@ -26,6 +26,7 @@ from keras_bayesdrop.prediction.methods.rao_blackwell import RaoBlackwell
 from keras_bayesdrop.prediction.methods.sampling import Sampled
 from keras_bayesdrop.prediction.methods.sampling import Sampling
 from keras_bayesdrop.prediction.sampling.run import SamplingRun
+from keras_bayesdrop.predictive.heads import NoisyLogits
 
 
 def start_moments(job: Job, method: Moments, fallback: Sampling | None) -> Run:
@@ -70,6 +71,12 @@ def _open(job: Job) -> Graph:
             "Sequential model, or method='sampling'. Received: "
             f"{type(model).__name__}"
         )
+    for head in job.heads:
+        if isinstance(head, NoisyLogits):
+            raise PlanError(
+                "The noise of logits has no closed form. Expected "
+                f"method='sampling', which draws it. Received: head={head!r}"
+            )
     job.plan.require_folding(allow_hidden_noise=True)
     return graph
 

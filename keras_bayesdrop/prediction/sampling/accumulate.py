@@ -37,6 +37,8 @@ _SMALLEST_M2 = 2.0**-100
 _LARGEST_M2 = 2.0**120
 # Tasks of numbers, which may have any size.
 _NUMBERS = ("regression", "heteroscedastic")
+# Tasks of one probability per class.
+_CLASSES = ("classification", "noisy_logits")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,7 +288,7 @@ def _sums(
     """
     if task in _NUMBERS:
         return [tf.reduce_sum(_wide(each), axis=1) for each in noise]
-    if task == "classification":
+    if task in _CLASSES:
         entropies = -tf.reduce_sum(_xlogx(samples), axis=-1)
         classes = tf.shape(samples)[-1]
         ballots = tf.one_hot(

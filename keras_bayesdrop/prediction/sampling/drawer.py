@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.prediction.distribute.workers import gather_samples
+from keras_bayesdrop.prediction.logit_noise import LogitNoise
 from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import Sampler
@@ -28,6 +29,7 @@ class Drawer:
         key: The seed, a scalar uint64.
         shared: Whether one mask serves all rows of a sample.
         request: Has the replicas, and the number of the first row.
+        logit_noise: The noise of outputs that are logits.
     """
 
     model: Any
@@ -36,6 +38,7 @@ class Drawer:
     key: tf.Tensor
     shared: bool
     request: Request
+    logit_noise: tuple[LogitNoise, ...] = ()
 
     def prefix(
         self, inputs: Sequence[tf.Tensor], num_rows: int
@@ -119,5 +122,7 @@ class Drawer:
         engine, replicas = self.engine, self.request.replicas
         if replicas is not None:
             engine = replicas.spread(engine, num_rows, num_samples)
-        sampler = sampler_for(self.model, self.plan, engine, self.shared)
+        sampler = sampler_for(
+            self.model, self.plan, engine, self.shared, self.logit_noise
+        )
         return sampler, engine

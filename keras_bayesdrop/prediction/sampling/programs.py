@@ -21,6 +21,8 @@ from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction.logit_noise import LogitNoise
+from keras_bayesdrop.prediction.logit_noise import with_logit_noise
 
 # Shape (`None` for an axis that stays open) and dtype of a tensor.
 _Type = tuple[tuple[int | None, ...], tf.DType]
@@ -49,10 +51,15 @@ class Block(NamedTuple):
 
 
 def sampler_for(
-    model: Any, plan: Plan, engine: Engine, shared: bool
+    model: Any,
+    plan: Plan,
+    engine: Engine,
+    shared: bool,
+    logit_noise: tuple[LogitNoise, ...] = (),
 ) -> "Sampler":
     """Returns the sampler of a model for plans like `plan`."""
-    return Sampler(shared, model, (plan.signature, engine.key, shared))
+    key = (plan.signature, engine.key, shared, logit_noise)
+    return Sampler(shared, model, key, logit_noise)
 
 
 class Sampler:
@@ -63,10 +70,19 @@ class Sampler:
         model: Its programs are kept with it. By default the sampler itself
             owns them.
         key: Equal for samplers of the model that share programs.
+        logit_noise: The noise of outputs that are logits. Probabilities take
+            their place.
     """
 
-    def __init__(self, shared: bool, model: Any = None, key: Any = ()) -> None:
+    def __init__(
+        self,
+        shared: bool,
+        model: Any = None,
+        key: Any = (),
+        logit_noise: Sequence[LogitNoise] = (),
+    ) -> None:
         self.shared = shared
+        self._logit_noise = logit_noise
         self._owner = self if model is None else model
         self._key = key
 
@@ -124,7 +140,8 @@ class Sampler:
                 has of every value that noise is put on.
 
         Returns:
-            Tensors [rows, samples, ...] for `plan.outputs`.
+            Tensors [rows, samples, ...] for `plan.outputs`, probabilities in
+            the place of noisy logits.
         """
         half = len(plan.cut)
         watched: list[Any] | None = [] if watch else None
@@ -157,11 +174,16 @@ class Sampler:
                 rows_mix=plan.mixes_rows,
                 watched=watched,
             )
-            outputs = engine.run_suffix(plan, values, draws)
-            return [
+            outputs = [
                 draws.unfold(output, number in plan.rows)
-                for number, output in zip(plan.outputs, outputs, strict=True)
-            ] + (watched or [])
+                for number, output in zip(
+                    plan.outputs,
+                    engine.run_suffix(plan, values, draws),
+                    strict=True,
+                )
+            ]
+            drawn = with_logit_noise(outputs, self._logit_noise, draws)
+            return drawn + (watched or [])
 
         present = [tensor for tensor in cut if tensor is not None]
         scalars = [

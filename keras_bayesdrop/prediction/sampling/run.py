@@ -88,6 +88,7 @@ class SamplingRun(Run):
             tf.constant(seed_to_key(job.request.seed), tf.uint64),
             choices.shared,
             job.request,
+            job.readings.logit_noise,
         )
         self._check_one_at_a_time()
         self._readout = SampleReadout(job) if readout is None else readout
