@@ -17,9 +17,17 @@ PROGRAM = "keras-bayesdrop"
 ENGINES = ("auto", "fused", "reference")
 MASKS = ("shared", "independent")
 METHODS = ("sampling", "moments", "rao_blackwell")
-HEADS = ("auto", "regression", "heteroscedastic", "classification", "binary")
+HEADS = (
+    "auto",
+    "regression",
+    "heteroscedastic",
+    "classification",
+    "noisy_logits",
+    "binary",
+)
 _DRAWING = "sampling or rao_blackwell"
 _LABELS = "classification or binary"
+_NOISY = "heteroscedastic or noisy_logits"
 OUTPUT_SUFFIXES = (".npz", ".csv", ".npy")
 
 
@@ -210,7 +218,7 @@ def _add_prediction(group: argparse._ArgumentGroup) -> None:
         metavar="TAU",
         help="precision of the noise, for --head regression",
     )
-    text, pair = "names, for --head heteroscedastic", ("MEAN", "LOG_VARIANCE")
+    text, pair = f"names, for --head {_NOISY}", ("MEAN", "LOG_VARIANCE")
     add("--noise-outputs", nargs=2, metavar=pair, help=text)
     add(
         "--interval",
@@ -282,7 +290,7 @@ def _check_prediction(options: argparse.Namespace) -> None:
         ("--engine", options.engine != ENGINES[0], "method", _DRAWING),
         ("--from-logits", options.from_logits, "head", _LABELS),
         ("--noise-precision", options.noise_precision, "head", "regression"),
-        ("--noise-outputs", options.noise_outputs, "head", HEADS[2]),
+        ("--noise-outputs", options.noise_outputs, "head", _NOISY),
     )
     if len(options.delimiter) != 1:
         options.parser.error(

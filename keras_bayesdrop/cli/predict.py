@@ -97,10 +97,13 @@ def head_of(options: argparse.Namespace) -> Any:
         for name in ("from_logits", "noise_precision")
         if getattr(options, name) is not None
     }
-    if options.noise_outputs is not None:
-        names = ("mean", "log_variance")
+    kind = heads.HEADS[options.head]
+    if options.noise_outputs is not None and issubclass(
+        kind, heads.LearnedNoise
+    ):
+        names = (kind.location, "log_variance")
         arguments |= dict(zip(names, options.noise_outputs, strict=True))
-    return heads.HEADS[options.head](**arguments)
+    return kind(**arguments)
 
 
 def heads_by_name(model: Any, x: Any, head: Any) -> dict[str, Any]:

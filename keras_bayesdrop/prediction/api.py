@@ -105,13 +105,15 @@ def predict_with_uncertainty(
             site); or an object with more choices: `Sampling`, `Moments`,
             `RaoBlackwell`.
         head: `"regression"`, `"heteroscedastic"` (means and log variances on
-            the last axis), `"classification"`, `"binary"`, or `"auto"` to
+            the last axis), `"classification"`, `"noisy_logits"` (logits and
+            log variances on the last axis), `"binary"`, or `"auto"` to
             read it off the last activation, the compiled loss and the values
             of the first batch (`explain` shows the reason); or an object
             with more choices: `Regression(noise_precision=...)`,
             `Heteroscedastic(mean=..., log_variance=...)` for two outputs,
-            `Classification(from_logits=...)`, `Binary(from_logits=...)`; or a
-            structure of these, like the outputs of the model.
+            `Classification(from_logits=...)`, `NoisyLogits(num_draws=...)`,
+            `Binary(from_logits=...)`; or a structure of these, like the
+            outputs of the model.
         layers: Which noise sites are active: a name or path, a regular
             expression, a predicate of the layer, or a sequence of these. All
             by default.

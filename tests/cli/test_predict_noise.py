@@ -130,3 +130,24 @@ def test_what_cannot_be_read_is_said_before_the_work(folder, capsys):
         capsys.readouterr().err
     )
     assert not (folder / "out.npz").exists()
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_noisy_logits(folder, pair):
+    model = two_outputs() if pair else files.classifier(None, 6)
+    if pair:
+        hidden = model.get_layer("price").input
+        model = keras.Model(
+            model.inputs,
+            [keras.layers.Dense(3, name=name)(hidden) for name in ("f", "s")],
+        )
+    model.save("noisy.keras")
+    options = ["--head", "noisy_logits"]
+    head = kbd.NoisyLogits()
+    if pair:
+        options += ["--noise-outputs", "f", "s"]
+        head = kbd.NoisyLogits(logits="f", log_variance="s")
+    assert run("--out", "p.npz", *FIXED, *options, model="noisy.keras") == 0
+    p = expected("noisy.keras", head=head)
+    assert_same(kbd.Predictive.load("p.npz"), p)
+    assert p.mean.shape == (files.ROWS, 3)
