@@ -253,7 +253,8 @@ class NoisyLogits(LearnedNoise):
     (epistemic). Draws come in pairs `e` and `-e`, which have a smaller error
     than independent draws. What is left of the error differs from sample to
     sample and counts as epistemic: it adds at most about `(K - 1) / (2 *
-    num_draws)` nats to the mutual information of `K` classes.
+    num_draws)` nats to the mutual information of `K` classes. Take more draws
+    for many classes.
 
     The draws follow from seed, sample, row and unit alone, as masks do. With
     `masks="shared"` all rows of a sample take the same, so that a sample is

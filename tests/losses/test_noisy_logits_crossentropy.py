@@ -166,11 +166,20 @@ def test_saved_with_its_model(tmp_path):
     assert loaded.loss.get_config() == loss.get_config()
     loaded.fit(x, np.zeros(4), verbose=0)
     arguments = {"num_samples": 5, "seed": 0, "verbose": 0}
-    p = kbd.predict_with_uncertainty(loaded, x, **arguments)
-    head = kbd.NoisyLogits(log_variance_limit=3.0)
-    q = kbd.predict_with_uncertainty(loaded, x, head=head, **arguments)
-    np.testing.assert_array_equal(p.mean, q.mean)
-    assert p.mean.shape == (4, 3)
+    far = 100 * np.random.default_rng(0).normal(size=(4, 3))  # beyond limits
+
+    def mean(head):
+        return kbd.predict_with_uncertainty(
+            loaded, far, head=head, **arguments
+        ).mean
+
+    recognised = mean("auto")
+    assert recognised.shape == (4, 3)
+    np.testing.assert_array_equal(mean("noisy_logits"), recognised)
+    own = mean(kbd.NoisyLogits(log_variance_limit=3.0))
+    np.testing.assert_array_equal(own, recognised)
+    other = mean(kbd.NoisyLogits())
+    assert np.abs(other - recognised).max() > 1e-3
 
 
 def test_recognised_and_explained():

@@ -281,6 +281,15 @@ def test_two_outputs_of_different_shapes():
         predict(model, head=TWO)
 
 
+def test_several_entries_per_row():
+    inputs = keras.Input((12,))
+    hidden = layers.Dropout(0.5)(inputs)
+    entries = keras.ops.reshape(hidden, (-1, 6))
+    model = keras.Model(inputs, layers.Dense(6)(entries))
+    with pytest.raises(BayesdropError, match=r"one entry per row. Expected"):
+        predict(model, np.ones((4, 12)))
+
+
 def test_logits_that_are_not_finite():
     model = constant((np.nan, 0.0), (0.0, 0.0))
     with pytest.raises(NonFiniteError, match="Expected"):
