@@ -35,6 +35,7 @@ PREDICTION = (
     {"methods.moments"},
     {"methods.rao_blackwell"},
     {"progress", "input_data", "model_checks", "caching", "logit_noise"},
+    {"structures"},
     {"compiled_losses", "kept_axis"},
     {"last_activation"},
     {"decision"},

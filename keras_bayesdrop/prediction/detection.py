@@ -21,6 +21,9 @@ from keras_bayesdrop.prediction.decision import decide
 from keras_bayesdrop.prediction.last_activation import UNKNOWN
 from keras_bayesdrop.prediction.last_activation import LastActivation
 from keras_bayesdrop.prediction.last_activation import last_activations
+from keras_bayesdrop.prediction.structures import is_leaf
+from keras_bayesdrop.prediction.structures import leaves_of
+from keras_bayesdrop.prediction.structures import pair_leaves
 from keras_bayesdrop.predictive import heads
 from keras_bayesdrop.predictive.heads import Head
 
@@ -35,7 +38,7 @@ def check_heads(head: Any) -> None:
     """Raises if an argument `head` cannot be one, whatever the model."""
     if isinstance(head, str) and head == AUTO:
         return
-    for leaf in _leaves(head):
+    for leaf in leaves_of(head):
         if leaf != AUTO:
             heads.get(_known(leaf))
 
@@ -84,24 +87,15 @@ def _known(choice: Any) -> Any:
     return choice
 
 
-def _leaves(head: Any) -> list[Any]:
-    """Returns the leaves of a structure; a serialised object is one."""
-    if isinstance(head, dict) and not {"class_name", "config"} <= set(head):
-        return [leaf for value in head.values() for leaf in _leaves(value)]
-    if isinstance(head, (list, tuple)):
-        return [leaf for value in head for leaf in _leaves(value)]
-    return [head]
-
-
 def _per_output(
     value: Any, count: int, pack: Callable[[list[Any]], Any]
 ) -> list[Any]:
     """Spreads a head, or a structure like the outputs, over the outputs."""
-    if len(_leaves(value)) == 1 and _leaves(value)[0] is value:
+    if len(leaves_of(value)) == 1 and leaves_of(value)[0] is value:
         return [value] * count
     structure = pack(list(range(count)))
     pairs: dict[int, Any] = {}
-    if not _pair(structure, value, pairs):
+    if not pair_leaves(structure, value, pairs):
         raise BayesdropError(
             "`head` does not fit the outputs of the model. Expected one head, "
             f"or a structure like {structure}. Received: head={value!r}"
@@ -109,40 +103,22 @@ def _per_output(
     return [pairs[index] for index in range(count)]
 
 
-def _pair(structure: Any, value: Any, pairs: dict[int, Any]) -> bool:
-    """Pairs the numbers in a structure with the values in another like it."""
-    if isinstance(structure, dict):
-        return (
-            isinstance(value, dict)
-            and set(value) == set(structure)
-            and all(_pair(structure[key], value[key], pairs) for key in value)
-        )
-    if isinstance(structure, (list, tuple)):
-        return (
-            isinstance(value, (list, tuple))
-            and len(value) == len(structure)
-            and all(map(lambda s, v: _pair(s, v, pairs), structure, value))
-        )
-    pairs[structure] = value
-    return _leaves(value) == [value]
-
-
 def _losses(
     model: Any, count: int, pack: Callable[[list[Any]], Any]
 ) -> list[Any]:
     """Returns the compiled loss of each output, as Keras pairs them."""
     loss = getattr(model, "loss", None)
-    if _leaves(loss) == [loss]:
+    if is_leaf(loss):
         return [loss] * count  # Keras applies a lone loss to every output.
     numbers = pack(list(range(count)))
     if isinstance(loss, (list, tuple)):
-        if len(loss) == count and all(_leaves(each) == [each] for each in loss):
+        if len(loss) == count and all(is_leaf(each) for each in loss):
             pairs = zip(keras.tree.flatten(numbers), loss, strict=True)
             return [each for _, each in sorted(pairs, key=lambda pair: pair[0])]
         if count == 1:
             return [_only(loss)]
     paired: dict[int, Any] = {}
-    if _pair(numbers, loss, paired):
+    if pair_leaves(numbers, loss, paired):
         return [paired[index] for index in range(count)]
     names = getattr(model, "output_names", None) or []
     if isinstance(loss, dict) and len(names) == count:

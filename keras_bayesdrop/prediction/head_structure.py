@@ -14,6 +14,9 @@ from typing import NamedTuple
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.prediction.detection import AUTO
 from keras_bayesdrop.prediction.sampling.output_files import by_name
+from keras_bayesdrop.prediction.structures import is_serialised
+from keras_bayesdrop.prediction.structures import leaves_of
+from keras_bayesdrop.prediction.structures import pair_leaves
 from keras_bayesdrop.predictive import heads
 from keras_bayesdrop.predictive.heads import LearnedNoise
 
@@ -43,7 +46,7 @@ def spread_heads(
     """
     named = [
         each
-        for each in map(_two_output_head, _leaves(head))
+        for each in map(_two_output_head, leaves_of(head))
         if each is not None
     ]
     if not named:
@@ -58,8 +61,8 @@ def spread_heads(
     results = _results(structure, pairs)
     asked: dict[int, Any] = {}
     if _two_output_head(head) is not None:
-        asked = dict.fromkeys(_leaves(structure), AUTO)
-    elif not _match(results, head, asked) or any(
+        asked = dict.fromkeys(leaves_of(structure), AUTO)
+    elif not pair_leaves(results, head, asked) or any(
         _two_output_head(asked[pair.location]) != pair.head for pair in pairs
     ):
         raise BayesdropError(
@@ -85,23 +88,10 @@ def fill(structure: Any, values: Mapping[int, Any]) -> Any:
 
 def _two_output_head(leaf: Any) -> LearnedNoise | None:
     """Returns a head that takes two outputs, if a leaf is one."""
-    if _is_serialised(leaf):
+    if is_serialised(leaf):
         leaf = heads.get(leaf)
     two = isinstance(leaf, LearnedNoise) and leaf.takes_two
     return leaf if two else None
-
-
-def _is_serialised(leaf: Any) -> bool:
-    return isinstance(leaf, dict) and set(leaf) == {"class_name", "config"}
-
-
-def _leaves(structure: Any) -> list[Any]:
-    """Returns the leaves of a structure; a serialised head is one."""
-    if isinstance(structure, dict) and not _is_serialised(structure):
-        structure = list(structure.values())
-    if isinstance(structure, (list, tuple)):
-        return [leaf for each in structure for leaf in _leaves(each)]
-    return [structure]
 
 
 def _find(model: Any, structure: Any, head: LearnedNoise) -> Pair:
@@ -131,7 +121,7 @@ def _results(structure: Any, pairs: list[Pair]) -> Any:
         {pair.log_variance for pair in pairs},
         {pair.location for pair in pairs},
     )
-    leaves = _leaves(kept)
+    leaves = leaves_of(kept)
     return leaves[0] if len(leaves) == 1 else kept
 
 
@@ -162,21 +152,3 @@ def _without(
         return kept
     entries = list(kept.values())
     return tuple(entries) if isinstance(structure, tuple) else entries
-
-
-def _match(structure: Any, value: Any, asked: dict[int, Any]) -> bool:
-    """Pairs the numbers in a structure with the heads in another like it."""
-    if isinstance(structure, dict):
-        return (
-            isinstance(value, dict)
-            and set(value) == set(structure)
-            and all(_match(structure[key], value[key], asked) for key in value)
-        )
-    if isinstance(structure, (list, tuple)):
-        return (
-            isinstance(value, (list, tuple))
-            and len(value) == len(structure)
-            and all(map(lambda s, v: _match(s, v, asked), structure, value))
-        )
-    asked[structure] = value
-    return _leaves(value) == [value]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.prediction.input_data import Batch
 from keras_bayesdrop.prediction.reading import Reading
+from keras_bayesdrop.prediction.structures import pair_leaves
 from keras_bayesdrop.predictive.observations import OBSERVATIONS
 
 if TYPE_CHECKING:
@@ -131,9 +132,10 @@ def _match(
         return [y[name] for name in own], own
     pairs: dict[int, Any] = {}
     structure = run.readings.pack(list(range(len(readings))))
-    if _pair(structure, y, pairs):
+    if pair_leaves(structure, y, pairs, _is_array):
         return [pairs[number] for number in range(len(readings))], own
-    if count > 1 and _pair(run.plan.pack(list(range(count))), y, pairs):
+    whole = run.plan.pack(list(range(count)))
+    if count > 1 and pair_leaves(whole, y, pairs, _is_array):
         return [pairs[number] for number in sources], own
     single = len(readings) == 1
     if single and _is_array(y):
@@ -143,24 +145,6 @@ def _match(
     raise BayesdropError(
         "Labels `y` do not fit the outputs of the model. Expected arrays in "
         f"the structure {_shown(structure, own)}. Received: {_describe(y)}"
-    )
-
-
-def _pair(structure: Any, y: Any, pairs: dict[int, Any]) -> bool:
-    """Pairs the numbers in a structure with the leaves of one like it."""
-    if isinstance(structure, int):
-        pairs[structure] = y
-        return _is_array(y)
-    if isinstance(structure, dict):
-        return (
-            isinstance(y, dict)
-            and set(y) == set(structure)
-            and all(_pair(structure[key], y[key], pairs) for key in structure)
-        )
-    return (
-        isinstance(y, (list, tuple))
-        and len(y) == len(structure)
-        and all(map(lambda s, v: _pair(s, v, pairs), structure, y))
     )
 
 
