@@ -142,10 +142,15 @@ def observation_of(p: "Predictive") -> Observation:
 
 
 def tasks_of(*observations: str) -> tuple[str, ...]:
-    """Returns the tasks of all heads with one of the kinds of observation."""
-    return tuple(
-        task
+    """Returns the tasks of predictions with one of the kinds of observation.
+
+    A head may leave a prediction of another task: `NoisyLogits` leaves a
+    classification.
+    """
+    tasks = (
+        head().resolved().task
         for observation in observations
-        for task, head in HEADS.items()
+        for head in HEADS.values()
         if head.observation == observation
     )
+    return tuple(dict.fromkeys(tasks))
