@@ -156,7 +156,8 @@ def _steps(
                 "on the batches before. Expected stateful=False. Received: "
                 "stateful=True"
             )
-        if noise_of(node.operation) is not None:
+        # A layer that is noise has a site.
+        if sites and noise_of(node.operation) is not None:
             shapes = surveyed.shapes[node.inputs[0]]
             steps.append(
                 NoiseStep(

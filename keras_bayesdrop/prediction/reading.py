@@ -18,7 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.graph.cache import facts
 from keras_bayesdrop.plan import Plan
+from keras_bayesdrop.prediction.decision import Decision
 from keras_bayesdrop.prediction.detection import resolve_heads
 from keras_bayesdrop.prediction.head_structure import Pair
 from keras_bayesdrop.prediction.head_structure import fill
@@ -222,7 +224,9 @@ def plain_readings(plan: Plan, heads: Sequence[Head]) -> Readings:
     return Readings(each, plan.pack)
 
 
-def readings_of(model: Any, plan: Plan, head: Any) -> Readings:
+def readings_of(
+    model: Any, plan: Plan, head: Any, version: int | None = None
+) -> Readings:
     """Decides how the outputs of a model are read.
 
     Args:
@@ -231,6 +235,7 @@ def readings_of(model: Any, plan: Plan, head: Any) -> Readings:
         head: `"auto"`, a head, the name of one, or a structure of these like
             the results: like the outputs, but without the log variances that
             other outputs name.
+        version: That of the model, if decisions about it are to be kept.
     """
     count = len(plan.outputs)
     structure = plan.pack(list(range(count)))
@@ -238,7 +243,7 @@ def readings_of(model: Any, plan: Plan, head: Any) -> Readings:
     choices = head
     if pairs:
         choices = plan.pack([asked[number] for number in range(count)])
-    decisions = resolve_heads(model, count, choices, plan.pack)
+    decisions = _decided(model, plan, choices, version)
     heads = [decision.require() for decision in decisions]
     readings = plain_readings(plan, heads)
     if pairs:
@@ -251,6 +256,21 @@ def readings_of(model: Any, plan: Plan, head: Any) -> Readings:
         for reading in readings.each
     )
     return dataclasses.replace(readings, each=each)
+
+
+def _decided(
+    model: Any, plan: Plan, head: Any, version: int | None
+) -> list[Decision]:
+    """Decides about each output, once for a version of the model."""
+    key = ("heads", version, head)
+    keeps = version is not None and isinstance(head, (str, Head))
+    known = facts.find(model, key) if keeps else None
+    if known is not None:
+        return list(known[0])
+    decisions = resolve_heads(model, len(plan.outputs), head, plan.pack)
+    if keeps:
+        facts.keep(model, key, decisions)
+    return decisions
 
 
 def _paired(

@@ -50,7 +50,7 @@ class Starter:
         if seen is not self.surveyed:
             self._check(seen)
         plan = build_plan(self.model, self.layers, example, seen)
-        readings = readings_of(self.model, plan, head)
+        readings = readings_of(self.model, plan, head, seen.version)
         return Job(self.model, seen, plan, readings, request)
 
     def draws(self, job: Job) -> bool:

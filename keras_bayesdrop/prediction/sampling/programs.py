@@ -10,6 +10,7 @@ does not keep a model alive; weights that `fit` changes in between are read
 anew, because programs read variables when they run.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -257,4 +258,14 @@ def _mask_type(value: _Type, mask: tf.Tensor) -> _Type:
 
 
 def _scalar(value: Any, dtype: tf.DType) -> tf.Tensor:
-    return tf.constant(value, dtype) if isinstance(value, int) else value
+    if not isinstance(value, int):
+        return value
+    # A tensor of a graph belongs to that graph.
+    make = _constant if tf.executing_eagerly() else tf.constant
+    return make(value, dtype)
+
+
+@functools.lru_cache(maxsize=1024)
+def _constant(value: int, dtype: tf.DType) -> tf.Tensor:
+    """Returns a constant; the same few numbers come at every call."""
+    return tf.constant(value, dtype)

@@ -93,6 +93,7 @@ class SamplingRun(Run):
         self._check_one_at_a_time()
         self._readout = SampleReadout(job) if readout is None else readout
         self._collected: list[list[Collected]] = [[] for _ in job.heads]
+        self._geometries: dict[tuple[int, str], Geometry] = {}
         # Whether workers share the samples of a batch, and not its rows.
         self._share_samples = False
         # Some rows of which no sample differs from another, if there are any.
@@ -214,9 +215,14 @@ class SamplingRun(Run):
         return tiles * blocks * self._readout.known_passes(geometry.tile_rows)
 
     def _geometry(self, num_rows: int) -> Geometry:
-        return self._readout.geometry(
-            self._choose, self.plan, self._drawer.engine, num_rows
-        )
+        """Returns the geometry for so many rows, chosen once for a plan."""
+        key = (num_rows, self.plan.one_at_a_time)
+        known = self._geometries.get(key)
+        if known is None:
+            known = self._geometries[key] = self._readout.geometry(
+                self._choose, self.plan, self._drawer.engine, num_rows
+            )
+        return known
 
     def _choose(
         self, plan: Plan, steps: Sequence[Step], num_rows: int, devices: int
