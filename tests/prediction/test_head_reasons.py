@@ -324,3 +324,29 @@ def test_list_of_losses_follows_the_order_of_keras():
         model, count=2, pack=lambda each: dict(b=each[0], a=each[1])
     )
     assert heads == [REGRESSION, CLASS_LOGITS]
+
+
+def test_a_decision_is_kept_until_the_model_is_compiled_anew():
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dropout(0.5),
+            keras.layers.Dense(4),
+        ]
+    )
+    x = np.ones((2, 3), "float32")
+
+    def task():
+        method = kbd.Sampling(engine="reference")
+        return kbd.predict_with_uncertainty(
+            model, x, 4, verbose=0, method=method
+        ).task
+
+    assert task() == "regression"
+    logits = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", logits)
+    assert task() == "classification"
+    model.compile("sgd", "mse")
+    assert task() == "regression"
+    model.layers[-1].activation = keras.activations.sigmoid
+    assert task() == "binary"
