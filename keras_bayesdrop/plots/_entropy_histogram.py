@@ -91,16 +91,9 @@ def entropy_histogram(
     ax = _style.axes_for(ax)
     for label, values, colour, line in shown:
         counts, _ = np.histogram(values, edges)
-        ax.stairs(
-            counts / len(values),
-            edges,
-            fill=True,
-            facecolor=(colour, 0.3),
-            edgecolor=colour,
-            ls=line,
-            lw=1.6,
-            label=f"{label}: {len(values)}",
-        )
+        text = f"{label}: {len(values)}"
+        shares = counts / len(values)
+        _style.shaded_steps(ax, shares, edges, colour, line, text)
     ax.set_xlim(edges[0], edges[-1])
     ax.set_ylim(bottom=0.0)
     text = _inputs.QUANTITIES[quantity]

@@ -85,16 +85,9 @@ def _draw_widths(y: Any, p: Predictive, level: float, ax: Any) -> None:
         (~inside, "miss it", _style.COLOURS[1], "--"),
     ):
         counts, _ = np.histogram(width[which], edges)
-        ax.stairs(
-            counts / width.size,
-            edges,
-            fill=True,
-            facecolor=(colour, 0.3),
-            edgecolor=colour,
-            ls=line,
-            lw=1.6,
-            label=f"{int(which.sum())} {name}",
-        )
+        label = f"{int(which.sum())} {name}"
+        shares = counts / width.size
+        _style.shaded_steps(ax, shares, edges, colour, line, label)
     ax.set_xlim(edges[0], edges[-1])
     ax.set_ylim(bottom=0.0)
     share = _style.percent(round(float(inside.mean()), 3))

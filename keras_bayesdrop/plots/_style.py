@@ -78,6 +78,31 @@ def legend(ax: Any, title: str = "", **options: Any) -> None:
     box.set_zorder(6)
 
 
+def shaded_steps(
+    ax: Any, shares: Any, edges: Any, colour: str, line: str, label: str
+) -> None:
+    """Draws a histogram that others may overlap.
+
+    Args:
+        ax: The axes.
+        shares: Array `[bins]`, the heights.
+        edges: Array `[bins + 1]`.
+        colour: Of the outline; the area is lighter.
+        line: Style of the outline.
+        label: For the legend.
+    """
+    ax.stairs(
+        shares,
+        edges,
+        fill=True,
+        facecolor=(colour, 0.3),
+        edgecolor=colour,
+        ls=line,
+        lw=1.6,
+        label=label,
+    )
+
+
 def percent(level: float) -> str:
     """Returns a level as text: 0.95 is `95 %`."""
     return f"{100 * level:.4g} %"

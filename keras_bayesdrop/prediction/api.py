@@ -241,14 +241,13 @@ def run_prediction(
     request = _with_replicas(request, starters[0].model, x, arguments)
 
     def start(example: Any) -> Run:
-        wanted = request
+        job = starters[0].job(head, request, example)
         if samples_of_numbers and can_keep_samples(method):
-            heads = starters[0].job(head, request, example).heads
-            numbers = any(each.observation == "number" for each in heads)
+            numbers = any(each.observation == "number" for each in job.heads)
             wanted = dataclasses.replace(request, return_samples=numbers)
+            job = dataclasses.replace(job, request=wanted)
         if several:
-            return start_ensemble(starters, method, head, wanted, example)
-        job = starters[0].job(head, wanted, example)
+            return start_ensemble(starters, method, head, job, example)
         return starters[0].start(method, job)
 
     return drive(

@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,7 +57,7 @@ def start_ensemble(
     starters: Sequence[Starter],
     method: Method,
     head: Any,
-    request: Request,
+    job: Job,
     example: Any,
 ) -> Run:
     """Starts a prediction by several networks.
@@ -67,18 +66,25 @@ def start_ensemble(
         starters: The networks.
         method: How each of them predicts.
         head: What the caller says of the outputs.
-        request: What the ensemble is asked for.
+        job: The prediction of the first network, with the request of the
+            ensemble.
         example: Rows of `x`, or their specs.
     """
+    requests = [
+        _member_request(job.request, number) for number in range(len(starters))
+    ]
     jobs = [
-        starter.job(head, _member_request(request, number), example)
-        for number, starter in enumerate(starters)
+        dataclasses.replace(job, request=requests[0]),
+        *(
+            starter.job(head, request, example)
+            for starter, request in zip(starters[1:], requests[1:], strict=True)
+        ),
     ]
     runs = [
         starter.start(method, job)
         for starter, job in zip(starters, jobs, strict=True)
     ]
-    return EnsembleRun(dataclasses.replace(jobs[0], request=request), runs)
+    return EnsembleRun(job, runs)
 
 
 class EnsembleRun(Run):
@@ -183,7 +189,7 @@ class EnsembleRun(Run):
         """Predicts a batch of rows."""
         self.reserve(batch.first_row + batch.num_rows)
         means: list[list[Any]] = [[] for _ in self._parts]
-        for part in _cut(batch, self._rows_at_once(batch.num_rows)):
+        for part in batch.cut(self._rows_at_once(batch.num_rows)):
             for number, mixed in enumerate(self._predict(part, step)):
                 self._parts[number].append(mixed)
                 means[number].append(mixed.mean)
@@ -281,16 +287,3 @@ def _structure(plan: Plan) -> Any:
     return plan.pack(
         [str(tuple(plan.specs[number].shape)[1:]) for number in plan.outputs]
     )
-
-
-def _cut(batch: Batch, rows: int) -> Iterator[Batch]:
-    """Cuts a batch into parts of at most so many rows."""
-    if rows >= batch.num_rows:
-        yield batch
-        return
-    for begin in range(0, batch.num_rows, rows):
-        end = min(begin + rows, batch.num_rows)
-        inputs = keras.tree.map_structure(
-            lambda leaf, b=begin, e=end: leaf[b:e], batch.inputs
-        )
-        yield Batch(batch.first_row + begin, inputs, end - begin)

@@ -39,6 +39,17 @@ class Batch:
     targets: Any = None
     weights: Any = None
 
+    def cut(self, size: int) -> Iterator["Batch"]:
+        """Hands out the rows in parts of at most `size`."""
+        if 0 < self.num_rows <= size:
+            yield self
+            return
+        whole = (self.inputs, self.targets, self.weights)
+        for begin in range(0, self.num_rows, size):
+            end = min(begin + size, self.num_rows)
+            inputs, *known = (_rows(each, begin, end) for each in whole)
+            yield Batch(self.first_row + begin, inputs, end - begin, *known)
+
 
 def count_rows(x: Any) -> int | None:
     """Returns the number of rows of arrays, or `None` for a stream."""
@@ -262,17 +273,12 @@ def iterate(x: Any, batch_size: int, steps: int | None) -> Iterator[Batch]:
     for inputs, *known in private_keras.batches(x, batch_size or None, steps):
         inputs = keras.tree.map_structure(tf.convert_to_tensor, inputs)
         rows = int(keras.tree.flatten(inputs)[0].shape[0])
-        size = batch_size or max(rows, 1)
-        for begin in range(0, rows, size):
-            end = min(begin + size, rows)
-            parts = [inputs, *known]
-            if end - begin < rows:
-                parts = [_cut(each, begin, end) for each in parts]
-            yield Batch(first_row + begin, parts[0], end - begin, *parts[1:])
+        whole = Batch(first_row, inputs, rows, *known)
+        yield from whole.cut(batch_size or max(rows, 1))
         first_row += rows
 
 
-def _cut(structure: Any, begin: int, end: int) -> Any:
+def _rows(structure: Any, begin: int, end: int) -> Any:
     """Returns some rows of a structure of arrays; `None` for none."""
     if structure is None:
         return None

@@ -8,15 +8,13 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop.engines import choose_engine
-from keras_bayesdrop.errors import PlanError
-from keras_bayesdrop.graph.cache import found_out
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.input_data import Batch
 from keras_bayesdrop.prediction.logit_noise import without_samples
 from keras_bayesdrop.prediction.methods.base import Job
 from keras_bayesdrop.prediction.methods.base import Run
 from keras_bayesdrop.prediction.methods.base import Totals
-from keras_bayesdrop.prediction.row_check import rows_mix
+from keras_bayesdrop.prediction.row_check import require_separate_rows
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import Stats
@@ -45,15 +43,13 @@ class PointRun(Run):
         def first_row(rows: Any) -> list[tf.Tensor]:
             return [part[:1] for parts in self._outputs(rows) for part in parts]
 
-        model = self._job.model
-        key = ("rows mix", self.plan.signature, "point")
-        if found_out(model, key, lambda: rows_mix(first_row, inputs)):
-            raise PlanError(
-                f"Rows of model `{model.name}` depend on the rest of their "
-                "batch, which a member of an ensemble must not. Expected rows "
-                "that do not influence each other. Received: an output that "
-                "changes with other rows"
-            )
+        require_separate_rows(
+            self._job.model,
+            (self.plan.signature, "point"),
+            first_row,
+            inputs,
+            "a member of an ensemble must not",
+        )
 
     def _outputs(self, inputs: Any) -> list[tuple[tf.Tensor, ...]]:
         """Returns the results of some rows: values, and learned noise."""

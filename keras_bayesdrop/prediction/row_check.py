@@ -16,6 +16,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bayesdrop.errors import PlanError
+from keras_bayesdrop.graph.cache import found_out
+
 _ROWS = 3
 # Where the same inputs do not give the same bits twice (some ops on GPUs), this
 # share of the largest number counts as equal.
@@ -48,6 +51,35 @@ def rows_mix(first_row: FirstRow, inputs: Any) -> bool | None:
             if replace is _copied:
                 raise
     return None
+
+
+def require_separate_rows(
+    model: Any,
+    key: Any,
+    first_row: FirstRow,
+    inputs: Any,
+    why: str,
+    instead: str = "",
+) -> None:
+    """Raises if rows influence each other; looks once per key.
+
+    Args:
+        model: The model.
+        key: Tells what is looked at apart from other programs of the model.
+        first_row: As in `rows_mix`.
+        inputs: As in `rows_mix`.
+        why: Why rows have to be separate.
+        instead: What else would do, if anything.
+    """
+    mix = found_out(
+        model, ("rows mix", *key), lambda: rows_mix(first_row, inputs)
+    )
+    if mix:
+        raise PlanError(
+            f"Rows of model `{model.name}` depend on the rest of their batch, "
+            f"which {why}. Expected rows that do not influence each other"
+            f"{instead}. Received: an output that changes with other rows"
+        )
 
 
 def _few_rows(x: Any) -> tf.Tensor:

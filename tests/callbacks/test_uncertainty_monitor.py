@@ -8,6 +8,7 @@ import scipy.special
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
+from tests.batches import Batches
 from tests.callbacks.monitored import assert_logs
 from tests.callbacks.monitored import evaluated
 from tests.callbacks.monitored import expected_classes
@@ -169,19 +170,6 @@ class SeveralOutputsTest(TestCase):
             self.assertAllClose(whole[key], parts[key], rtol=1e-4, msg=key)
 
 
-class _Batches(keras.utils.PyDataset):
-    def __init__(self, x, y, size):
-        super().__init__()
-        self.x, self.y, self.size = x, y, size
-
-    def __len__(self):
-        return -(-len(self.x) // self.size)
-
-    def __getitem__(self, index):
-        part = slice(index * self.size, (index + 1) * self.size)
-        return self.x[part], self.y[part]
-
-
 @pytest.mark.parametrize("masks", ["shared", "independent"])
 @pytest.mark.parametrize("classes", [False, True])
 def test_stream_gives_what_arrays_give(classes, masks):
@@ -194,7 +182,7 @@ def test_stream_gives_what_arrays_give(classes, masks):
     for stream in (
         tf.data.Dataset.from_tensor_slices((x, y)).batch(6),
         tf.data.Dataset.from_tensor_slices((x, y, np.ones(20))).batch(6),
-        _Batches(x, y, 7),
+        Batches(x, y, 7),
     ):
         parts = evaluated(model, stream, masks=masks)
         assert set(parts) == set(whole)

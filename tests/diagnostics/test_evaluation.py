@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import keras_bayesdrop as kbd
 from keras_bayesdrop import metrics
+from tests.batches import Batches
 from tests.diagnostics.evaluated import ROWS
 from tests.diagnostics.evaluated import assert_same
 from tests.diagnostics.evaluated import classifier
@@ -66,19 +67,6 @@ def test_classes_equal_the_functions():
     assert evaluation.prediction.samples is None
 
 
-class _Batches(keras.utils.PyDataset):
-    def __init__(self, x, y, size):
-        super().__init__()
-        self.x, self.y, self.size = x, y, size
-
-    def __len__(self):
-        return -(-len(self.x) // self.size)
-
-    def __getitem__(self, index):
-        part = slice(index * self.size, (index + 1) * self.size)
-        return self.x[part], self.y[part]
-
-
 def _generator(x, y, read):
     for begin in range(0, len(x), 25):
         read.append(begin)
@@ -97,7 +85,7 @@ def test_streams_give_what_arrays_give(classes, masks):
     for stream, batch_size in (
         (tf.data.Dataset.from_tensor_slices((x, y)).batch(7), None),
         (tf.data.Dataset.from_tensor_slices((x, y)).batch(40), 11),
-        (_Batches(x, y, 13), None),
+        (Batches(x, y, 13), None),
         (_generator(x, y, read), 10),
     ):
         parts = evaluate(network, stream, method=method, batch_size=batch_size)

@@ -7,6 +7,7 @@ import scipy.special
 
 import keras_bayesdrop as kbd
 from tests.helpers import flat
+from tests.prediction.two_outputs import split_outputs
 from tests.random.test_rng import philox_words
 
 layers = keras.layers
@@ -44,17 +45,7 @@ def network(classes=3, rate=0.3, shape=None, dtype=None):
 
 def split(model, outputs=lambda f, s: {"f": f, "s": s}):
     """Returns the same network with two outputs."""
-    twin = keras.models.clone_model(model)
-    twin.set_weights(model.get_weights())
-    hidden = twin.layers[-1].input
-    kernel, bias = twin.layers[-1].get_weights()
-    half = len(bias) // 2
-    parts = [layers.Dense(half, name=name) for name in ("f", "s")]
-    values = [part(hidden) for part in parts]
-    for number, part in enumerate(parts):
-        columns = slice(number * half, (number + 1) * half)
-        part.set_weights([kernel[:, columns], bias[columns]])
-    return keras.Model(twin.inputs, outputs(*values))
+    return split_outputs(model, ("f", "s"), outputs)
 
 
 def predict(model, x=X, **arguments):

@@ -13,6 +13,7 @@ import keras_bayesdrop as kbd
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import NonFiniteError
 from tests.helpers import flat
+from tests.prediction.two_outputs import split_outputs
 
 layers = keras.layers
 
@@ -46,17 +47,7 @@ def network(targets=2, shape=None):
 
 def split(model, outputs=lambda mu, s: {"mu": mu, "s": s}):
     """Returns the same network with two outputs."""
-    twin = keras.models.clone_model(model)
-    twin.set_weights(model.get_weights())
-    hidden = twin.layers[-1].input
-    kernel, bias = twin.layers[-1].get_weights()
-    half = len(bias) // 2
-    parts = [layers.Dense(half, name=name) for name in ("mu", "s")]
-    values = [part(hidden) for part in parts]
-    for number, part in enumerate(parts):
-        columns = slice(number * half, (number + 1) * half)
-        part.set_weights([kernel[:, columns], bias[columns]])
-    return keras.Model(twin.inputs, outputs(*values))
+    return split_outputs(model, ("mu", "s"), outputs)
 
 
 def predict(model, x=X, **arguments):

@@ -9,8 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
-from keras_bayesdrop.errors import PlanError
-from keras_bayesdrop.graph.cache import found_out
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.graph.read import Graph
 from keras_bayesdrop.moments.propagate import propagate
@@ -26,7 +24,7 @@ from keras_bayesdrop.prediction.input_data import Batch
 from keras_bayesdrop.prediction.methods.base import Job
 from keras_bayesdrop.prediction.methods.base import Run
 from keras_bayesdrop.prediction.methods.base import Totals
-from keras_bayesdrop.prediction.row_check import rows_mix
+from keras_bayesdrop.prediction.row_check import require_separate_rows
 from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import Stats
@@ -64,15 +62,14 @@ class MomentsRun(Run):
                 if part is not None
             ]
 
-        model = self._job.model
-        key = ("rows mix", self.plan.signature, "moments", self._full)
-        if found_out(model, key, lambda: rows_mix(first_row, inputs)):
-            raise PlanError(
-                f"Rows of model `{model.name}` depend on the rest of their "
-                "batch, which moments do not know. Expected rows that do not "
-                "influence each other, or method='sampling'. Received: an "
-                "output that changes with other rows"
-            )
+        require_separate_rows(
+            self._job.model,
+            (self.plan.signature, "moments", self._full),
+            first_row,
+            inputs,
+            "moments do not know",
+            ", or method='sampling'",
+        )
 
     def _rows_at_once(self, num_rows: int) -> int:
         """Returns how many rows to take, if memory allows so many."""
