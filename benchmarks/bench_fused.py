@@ -206,7 +206,8 @@ def compiled_program(
     """Returns what runs per sample, without what a whole call does around."""
     plan = build_plan(model)
     engine, _ = choose_engine(plan, "fused")
-    sampler = sampler_for(model, plan, engine, shared)
+    masks = kbd.Sampling(masks="shared" if shared else "independent").mask_rule
+    sampler = sampler_for(model, plan, engine, masks)
     cut = sampler.prefix(plan, engine, plan.flatten(tf.constant(x)))
     seed = tf.constant(0, tf.uint64)
     block = Block(

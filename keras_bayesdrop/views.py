@@ -16,6 +16,8 @@ import keras
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.choice import DEFAULT_DRAWS
+from keras_bayesdrop._core.choice import DRAWS
 from keras_bayesdrop._core.choice import MASKS
 from keras_bayesdrop._core.export import export
 from keras_bayesdrop._core.validate import check_choice
@@ -158,6 +160,7 @@ class StochasticView(View):
             first_row=0,
             num_rows=num_rows,
             shared=self.masks == "shared",
+            balanced=False,
             # Every call is sample 0 of another seed.
             first_mask=tf.cast(halves[1] % (1 << 31), tf.int64),
         )
@@ -185,10 +188,13 @@ class SampleFunction(View):
         seed: int,
         sample: int = 0,
         layers: LayerSelection = None,
+        draws: str = DEFAULT_DRAWS,
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
+        draws = check_choice(draws, "draws", DRAWS)
         super().__init__(source, layers, name, **kwargs)
+        self.draws = draws
         self.seed = check_int(seed, "seed")
         self.sample = check_int(sample, "sample", 0, LAST_SAMPLE)
 
@@ -201,12 +207,17 @@ class SampleFunction(View):
             first_row=0,
             num_rows=num_rows,
             shared=True,
+            balanced=self.draws == "balanced",
         )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that rebuild the view."""
-        config = super().get_config()
-        return {**config, "seed": self.seed, "sample": self.sample}
+        return {
+            **super().get_config(),
+            "seed": self.seed,
+            "sample": self.sample,
+            "draws": self.draws,
+        }
 
 
 def stochastic(
@@ -276,6 +287,7 @@ def sample_function(
     seed: int,
     sample: int = 0,
     layers: LayerSelection = None,
+    draws: str = DEFAULT_DRAWS,
 ) -> SampleFunction:
     """Returns one function drawn from the posterior, as a Keras model.
 
@@ -288,6 +300,7 @@ def sample_function(
         seed: The seed of the prediction.
         sample: The number of the sample, from 0.
         layers: Which noise sites are active, as in `stochastic`.
+        draws: `"balanced"` or `"independent"`, as in `Sampling`.
 
     Returns:
         A `keras.Model` that shares the weights of `model`.
@@ -301,9 +314,8 @@ def sample_function(
     private_keras.require_tensorflow()
     check_model(model)
     model, layers = source_of(model, layers)
-    return SampleFunction(
-        model, seed, sample, layers, name=f"{model.name}_sample_{sample}"
-    )
+    name = f"{model.name}_sample_{sample}"
+    return SampleFunction(model, seed, sample, layers, draws, name=name)
 
 
 def _frozen(layers: Any) -> Any:

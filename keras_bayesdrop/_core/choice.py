@@ -15,6 +15,8 @@ from typing import TypeVar
 from keras_bayesdrop._core.validate import invalid
 
 MASKS = ("shared", "independent")
+DRAWS = ("balanced", "independent")
+DEFAULT_DRAWS = "independent"
 ENGINES = ("auto", "reference", "fused")
 
 

@@ -106,7 +106,9 @@ class PosteriorFunction:
         if self.head is not None:
             readings = readings_of(self.model, plan, self.head)
         noise = () if readings is None else readings.logit_noise
-        sampler = sampler_for(self.model, plan, engine, True, noise)
+        sampler = sampler_for(
+            self.model, plan, engine, self.method.mask_rule, noise
+        )
         parts: list[list[Any]] = []
         size = rows_per_batch(plan, batch_size)
         for batch in input_data.iterate(x, size, None):
@@ -126,7 +128,9 @@ class PosteriorFunction:
 
     def to_model(self) -> SampleFunction:
         """Returns the function as a Keras model, to save or differentiate."""
-        return sample_function(self.model, self.seed, self.sample, self.layers)
+        return sample_function(
+            self.model, self.seed, self.sample, self.layers, self.method.draws
+        )
 
     def __repr__(self) -> str:
         """Short summary."""

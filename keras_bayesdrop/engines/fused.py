@@ -118,6 +118,7 @@ class Fused(Engine):
         draws: Draws,
     ) -> tf.Tensor:
         """Calls the op: [samples, rows, ..., units]."""
+        assert not draws.balanced
         # The op takes the number of a mask from that of the sample alone.
         assert isinstance(draws.first_mask, int) and draws.first_mask == 0
         weights = [link.weights() for link in links]

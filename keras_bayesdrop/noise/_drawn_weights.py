@@ -65,7 +65,9 @@ def call_with_drawn_weights(
 
     def run(inputs: tf.Tensor, sample: tf.Tensor, row: Any) -> tf.Tensor:
         number = tf.cast(draws.first_sample + sample, tf.int64)
-        words = sample_words(draws.seed, site, number, row, layer.weight_units)
+        words = sample_words(
+            draws.seed, site, number, row, layer.weight_units, draws.balanced
+        )
         return noise.apply(inputs, words)
 
     def run_sample(sample: tf.Tensor) -> tf.Tensor:

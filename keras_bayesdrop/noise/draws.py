@@ -9,6 +9,7 @@ on its first axis, the samples of a row next to each other: entry
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -28,6 +29,19 @@ from keras_bayesdrop.random.philox import counter_words
 NoiseShape = tuple[int | None, ...] | None
 
 
+class MaskRule(NamedTuple):
+    """Says which masks are related to each other.
+
+    Attributes:
+        shared: Whether one mask serves all rows of a sample.
+        balanced: Whether the samples of a counter block share out the strata
+            of the words, see `random/balanced.py`.
+    """
+
+    shared: bool
+    balanced: bool
+
+
 @dataclasses.dataclass(frozen=True)
 class Draws:
     """A block of samples of a block of rows.
@@ -40,6 +54,7 @@ class Draws:
         first_row: Index in `x` of the first row, int or int64 tensor.
         num_rows: Rows in the block, int or int32 tensor.
         shared: Whether one mask serves all rows of a sample.
+        balanced: See `MaskRule`.
         unordered: Whether values with several entries per row hold them in
             an order of their own. Each entry then has noise of its own, and
             there must be one sample in the block.
@@ -58,6 +73,7 @@ class Draws:
     first_row: Any
     num_rows: Any
     shared: bool
+    balanced: bool
     unordered: bool = False
     rows_mix: bool = False
     first_mask: Any = 0
@@ -340,6 +356,7 @@ class Draws:
             self.first_row if per_row else 0,
             self.num_rows if per_row else 1,
             units,
+            self.balanced,
         )
 
     def _entries(self, size: Any) -> Any:

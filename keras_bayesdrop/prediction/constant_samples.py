@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import interpreter
 from keras_bayesdrop.noise.draws import Draws
+from keras_bayesdrop.noise.draws import MaskRule
 from keras_bayesdrop.plan import Plan
 
 # A unit that is dropped once in ten samples is dropped once in so many, but
@@ -29,7 +30,7 @@ def first_constant_layer(
     seed: tf.Tensor,
     first_row: int,
     num_rows: int,
-    shared: bool,
+    masks: MaskRule,
 ) -> str:
     """Returns the path of the first layer whose output does not vary.
 
@@ -39,7 +40,7 @@ def first_constant_layer(
         seed: Scalar uint64.
         first_row: Index of the first of the rows.
         num_rows: How many there are.
-        shared: Whether one mask serves all rows.
+        masks: Which masks are related to each other.
 
     Returns:
         The path; empty if the output of every layer varies.
@@ -69,7 +70,7 @@ def first_constant_layer(
             num_blocks=1,
             first_row=first_row,
             num_rows=num_rows,
-            shared=shared,
+            **masks._asdict(),
             unordered=plan.unordered,
             rows_mix=plan.mixes_rows,
         )

@@ -23,7 +23,7 @@ from keras_bayesdrop._core.logit_draws import MOST_DRAWS
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.random.philox import words_to_normal
 
-FIRST_SITE = 2**31
+FIRST_SITE = 2**30
 PAIRS = MOST_DRAWS // 2
 
 
@@ -116,6 +116,7 @@ def without_samples(
         first_row=0,
         num_rows=1,
         shared=True,
+        balanced=False,
     )
     blocks = [output[:, tf.newaxis] for output in outputs]
     return [block[:, 0] for block in with_logit_noise(blocks, noises, draws)]

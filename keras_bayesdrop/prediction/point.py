@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop.engines import choose_engine
+from keras_bayesdrop.noise.draws import MaskRule
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.input_data import Batch
 from keras_bayesdrop.prediction.logit_noise import without_samples
@@ -53,7 +54,9 @@ class PointRun(Run):
 
     def _outputs(self, inputs: Any) -> list[tuple[tf.Tensor, ...]]:
         """Returns the results of some rows: values, and learned noise."""
-        sampler = sampler_for(self._job.model, self.plan, self._engine, True)
+        # No step draws, so that masks do not matter.
+        masks = MaskRule(shared=True, balanced=False)
+        sampler = sampler_for(self._job.model, self.plan, self._engine, masks)
         values = sampler.prefix(
             self.plan, self._engine, self.plan.flatten(inputs)
         )

@@ -28,6 +28,8 @@ class Stats:
         seed: Seed of the masks: with it the prediction can be repeated.
         masks: `"shared"` if each sample is one function of all rows, or
             `"independent"`.
+        draws: `"balanced"` if the samples of each 16 share out the noise of a
+            unit, or `"independent"`.
         method: `"sampling"`, `"moments"`, `"rao_blackwell"`, `"point"` (one
             pass of a network without noise), or the name of another way.
         engine: The steps of the plan, in order.
@@ -55,6 +57,7 @@ class Stats:
     num_rows: int
     seed: int | None = None
     masks: str | None = None
+    draws: str | None = None
     method: str = "sampling"
     engine: tuple[EngineStep, ...] = ()
     seconds: float | None = None

@@ -12,12 +12,20 @@ not on the batch size, the chunking, the engine, or the number of threads.
 
 Row-major, the words of 16 consecutive samples of consecutive rows have
 consecutive counters, so one call of TensorFlow's own Philox makes them all.
+`random/balanced.py` states how balanced words follow from these.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+
+from keras_bayesdrop.random.balanced import HALVES_PER_COUNTER
+from keras_bayesdrop.random.balanced import ORDER_SITES
+from keras_bayesdrop.random.balanced import balance_block
+from keras_bayesdrop.random.balanced import balance_sample
+from keras_bayesdrop.random.balanced import block_strata
+from keras_bayesdrop.random.balanced import halves_of
 
 SAMPLES_PER_BLOCK = 16
 WORDS_PER_COUNTER = 4
@@ -76,6 +84,7 @@ def counter_words(
     first_row: Any,
     num_rows: Any,
     units: Any,
+    balanced: bool = False,
 ) -> tf.Tensor:
     """Makes the words of one noise site.
 
@@ -89,28 +98,24 @@ def counter_words(
         first_row: Int or scalar int64 tensor, index of the first example.
         num_rows: Int or scalar int32 tensor.
         units: Int or scalar int32 tensor, units of the site.
+        balanced: Whether the samples of a block share out the strata.
 
     Returns:
         uint32 tensor [num_rows, num_samples, units].
     """
-    groups = (units + WORDS_PER_COUNTER - 1) // WORDS_PER_COUNTER
-    padded = groups * WORDS_PER_COUNTER
+    groups = _groups(units, WORDS_PER_COUNTER)
     first_sample = _uint64(first_sample)
     low = _uint64(first_row) * _uint64(SAMPLES_PER_BLOCK) * _uint64(groups)
     first_block = first_sample // _uint64(SAMPLES_PER_BLOCK)
-    shape = _shape([num_rows, SAMPLES_PER_BLOCK, padded])
+    sizes = [num_rows, SAMPLES_PER_BLOCK, groups * WORDS_PER_COUNTER]
     blocks = []
-    for block in range(num_blocks):
-        high = _first_of_site(site) + first_block + _uint64(block)
-        blocks.append(
-            tf.raw_ops.StatelessRandomUniformFullIntV2(
-                shape=shape,
-                key=tf.reshape(seed, [1]),
-                counter=tf.stack([low, high]),
-                alg=_PHILOX,
-                dtype=tf.uint32,
-            )
-        )
+    for number in range(num_blocks):
+        block = first_block + _uint64(number)
+        words = _philox(seed, low, _first_of_site(site) + block, sizes)
+        if balanced:
+            strata = _strata(seed, site, block, first_row, num_rows, units)
+            words = balance_block(words[:, :, :units], strata)
+        blocks.append(words)
     words = blocks[0] if num_blocks == 1 else tf.concat(blocks, axis=1)
     offset = tf.cast(first_sample % _uint64(SAMPLES_PER_BLOCK), tf.int32)
     return tf.slice(
@@ -121,7 +126,12 @@ def counter_words(
 
 
 def sample_words(
-    seed: tf.Tensor, site: int, sample: Any, row: Any, units: int
+    seed: tf.Tensor,
+    site: int,
+    sample: Any,
+    row: Any,
+    units: int,
+    balanced: bool = False,
 ) -> tf.Tensor:
     """Makes the words of one sample of one row at one noise site.
 
@@ -131,23 +141,22 @@ def sample_words(
         sample: Scalar int64 tensor.
         row: Int or scalar int64 tensor.
         units: Units of the site.
+        balanced: Whether the samples of a block share out the strata.
 
     Returns:
         uint32 tensor [units], as `counter_words` makes them.
     """
-    groups = (units + WORDS_PER_COUNTER - 1) // WORDS_PER_COUNTER
+    groups = _groups(units, WORDS_PER_COUNTER)
     block_size = _uint64(SAMPLES_PER_BLOCK)
     sample = _uint64(sample)
     low = (_uint64(row) * block_size + sample % block_size) * _uint64(groups)
-    high = _uint64(site << 32) + sample // block_size
-    words = tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=_shape([groups * WORDS_PER_COUNTER]),
-        key=tf.reshape(seed, [1]),
-        counter=tf.stack([low, high]),
-        alg=_PHILOX,
-        dtype=tf.uint32,
-    )
-    return words[:units]
+    block = sample // block_size
+    high = _first_of_site(site) + block
+    words = _philox(seed, low, high, [groups * WORDS_PER_COUNTER])[:units]
+    if not balanced:
+        return words
+    strata = _strata(seed, site, block, row, 1, units)
+    return balance_sample(words, strata, sample % block_size)
 
 
 def words_to_uniform(words: tf.Tensor) -> tf.Tensor:
@@ -174,6 +183,41 @@ def words_to_normal(words: tf.Tensor, dtype: Any) -> tf.Tensor:
 def seed_to_key(seed: int) -> int:
     """Returns the 64-bit key of a Python seed of any size or sign."""
     return seed % 2**64
+
+
+def _strata(
+    seed: tf.Tensor,
+    site: Any,
+    block: tf.Tensor,
+    first_row: Any,
+    num_rows: Any,
+    units: Any,
+) -> tf.Tensor:
+    """Returns the strata of a block of samples, see `block_strata`."""
+    groups = _groups(units, HALVES_PER_COUNTER)
+    low = _uint64(first_row) * _uint64(groups)
+    high = _first_of_site(site + ORDER_SITES) + block
+    sizes = [num_rows, groups * WORDS_PER_COUNTER]
+    words = _philox(seed, low, high, sizes)
+    return block_strata(halves_of(words)[:, :units])
+
+
+def _philox(
+    seed: tf.Tensor, low: tf.Tensor, high: tf.Tensor, sizes: Sequence[Any]
+) -> tf.Tensor:
+    """Returns words of consecutive counters, the first one given."""
+    return tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=_shape(sizes),
+        key=tf.reshape(seed, [1]),
+        counter=tf.stack([low, high]),
+        alg=_PHILOX,
+        dtype=tf.uint32,
+    )
+
+
+def _groups(units: Any, each: int) -> Any:
+    """Returns how many counters the units of a site take."""
+    return (units + each - 1) // each
 
 
 def _first_of_site(site: Any) -> tf.Tensor:

@@ -146,7 +146,7 @@ def export_uncertainty(
                 member.job.plan,
                 member.job.readings,
                 num_samples if member.draws else 1,
-                method.shared,
+                method.mask_rule,
                 rows_per_batch(member.job.plan, batch_size),
                 bool(levels),
             )
@@ -167,6 +167,7 @@ def export_uncertainty(
         "num_members": len(members),
         "num_samples": num_samples,
         "masks": method.masks,
+        "draws": method.draws,
         "seed": seed,
         "outputs": sorted(signatures["serving_default"].structured_outputs),
         "tasks": [head.resolved().task for head in heads],

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bayesdrop.engines import Reference
+from keras_bayesdrop.noise.draws import MaskRule
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.prediction.logit_noise import without_samples
 from keras_bayesdrop.prediction.reading import Readings
@@ -52,7 +53,7 @@ class Network:
         plan: Plan of the model.
         readings: How results are read off the model's outputs.
         num_samples: Number of samples to draw; 1 if it has no noise.
-        shared: Whether all rows of a sample share one mask.
+        masks: Which masks are related to each other.
         entries: Largest number of rows times samples in memory.
         keeps: Whether to keep the samples.
     """
@@ -60,7 +61,7 @@ class Network:
     plan: Plan
     readings: Readings
     num_samples: int
-    shared: bool
+    masks: MaskRule
     entries: int
     keeps: bool
 
@@ -79,7 +80,7 @@ class Network:
         """
         plan, engine, heads = self.plan, Reference(), self.readings.heads
         noise = self.readings.logit_noise
-        sampler = Sampler(self.shared, logit_noise=noise)
+        sampler = Sampler(self.masks, logit_noise=noise)
         flat = [tf.convert_to_tensor(leaf) for leaf in plan.flatten(inputs)]
         num_rows = tf.shape(flat[0])[0]
         cut = sampler.prefix(plan, engine, flat)

@@ -114,6 +114,7 @@ def evaluation_samples(
         first_row=first_row,
         num_rows=tf.shape(flat[0])[0],
         shared=False,
+        balanced=False,
     )
     engine = Reference()
     with private_keras.losses_kept(model):

@@ -63,6 +63,7 @@ def draws(num_rows=ROWS, shared=False, **kwargs):
         "first_row": 3,
         "num_rows": num_rows,
         "shared": shared,
+        "balanced": False,
         **kwargs,
     }
     return Draws(**settings)

@@ -208,6 +208,7 @@ def reference(x, layers, block):
         first_row=block.first_row,
         num_rows=rows,
         shared=block.masks == "shared",
+        balanced=False,
     )
     value, folded = tf.constant(x), bool(lead)
     if folded:

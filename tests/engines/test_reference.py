@@ -28,6 +28,7 @@ def draws(first_sample=0, first_row=0, num_rows=ROWS, shared=False):
         first_row=first_row,
         num_rows=num_rows,
         shared=shared,
+        balanced=False,
     )
 
 

@@ -21,6 +21,7 @@ class FoldTest(TestCase):
             "first_row": 0,
             "num_rows": 2,
             "shared": False,
+            "balanced": False,
         }
         return Draws(**{**settings, **changes})
 

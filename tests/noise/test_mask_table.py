@@ -30,6 +30,7 @@ def draws(shared=False, **kwargs):
         "first_row": 3,
         "num_rows": ROWS,
         "shared": shared,
+        "balanced": False,
         **kwargs,
     }
     return Draws(**settings)

@@ -34,6 +34,7 @@ class RaoBlackwell(Sampled):
         fallback: `"sampling"` samples up to a layer without a rule, as in
             `Moments`. By default such a layer is an error.
         masks: As in `Sampling`.
+        draws: As in `Sampling`.
         tolerance: As in `Sampling`.
         absolute_tolerance: As in `Sampling`.
         engine: As in `Sampling`; runs the sampled part.

@@ -5,6 +5,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 from typing import ClassVar
 
+from keras_bayesdrop._core.choice import DEFAULT_DRAWS
+from keras_bayesdrop._core.choice import DRAWS
 from keras_bayesdrop._core.choice import ENGINES
 from keras_bayesdrop._core.choice import MASKS
 from keras_bayesdrop._core.validate import check_choice
@@ -15,6 +17,7 @@ from keras_bayesdrop.prediction.methods.base import Method
 from keras_bayesdrop.prediction.methods.base import Run
 
 if TYPE_CHECKING:
+    from keras_bayesdrop.noise.draws import MaskRule
     from keras_bayesdrop.prediction.sampling.tolerance import Tolerance
 
 # The square of a smaller one is zero in float64.
@@ -27,12 +30,14 @@ class Sampled(Method):
 
     Args:
         masks: `"shared"` or `"independent"`.
+        draws: `"balanced"` or `"independent"`.
         tolerance: Relative Monte Carlo error at which rows stop.
         absolute_tolerance: Absolute Monte Carlo error at which rows stop.
         engine: `"auto"`, `"fused"` or `"reference"`.
     """
 
     masks: str = "shared"
+    draws: str = DEFAULT_DRAWS
     tolerance: float | None = None
     absolute_tolerance: float | None = None
     engine: str = "auto"
@@ -40,6 +45,7 @@ class Sampled(Method):
     def __post_init__(self) -> None:
         """Checks the choices."""
         check_choice(self.masks, "masks", MASKS)
+        check_choice(self.draws, "draws", DRAWS)
         check_choice(self.engine, "engine", ENGINES)
         for name in ("tolerance", "absolute_tolerance"):
             value = getattr(self, name)
@@ -58,6 +64,13 @@ class Sampled(Method):
     def shared(self) -> bool:
         """True if all rows of a sample share one mask."""
         return self.masks == "shared"
+
+    @property
+    def mask_rule(self) -> "MaskRule":
+        """Which masks are related to each other."""
+        from keras_bayesdrop.noise.draws import MaskRule
+
+        return MaskRule(self.shared, self.draws == "balanced")
 
     @property
     def stops_early(self) -> bool:
@@ -83,6 +96,12 @@ class Sampling(Sampled):
         masks: `"shared"`: sample `t` is one mask for all rows, so it is one
             function of `x`. `"independent"`: a fresh mask per row, as in
             training. Every single row has the same distribution in both.
+        draws: `"balanced"`: every unit is dropped in its share of each 16
+            samples, up to one, in an order of its own. Each sample by itself
+            is distributed as before, and the mean of several has a smaller
+            error: as small as that of two to four times as many independent
+            samples with one or two noisy layers, and never a larger one.
+            `"independent"`: samples do not know of each other.
         tolerance: Float. Draws samples in blocks of 16, and after each block
             goes on only with the rows that still have an output (a class) with
 

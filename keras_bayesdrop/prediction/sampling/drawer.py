@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bayesdrop.engines import Engine
+from keras_bayesdrop.noise.draws import MaskRule
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.prediction.distribute.workers import gather_samples
 from keras_bayesdrop.prediction.logit_noise import LogitNoise
@@ -27,7 +28,7 @@ class Drawer:
         plan: The plan.
         engine: Runs the plan on one device.
         key: The seed, a scalar uint64.
-        shared: Whether one mask serves all rows of a sample.
+        masks: Which masks are related to each other.
         request: Has the replicas, and the number of the first row.
         logit_noise: The noise of outputs that are logits.
     """
@@ -36,7 +37,7 @@ class Drawer:
     plan: Plan
     engine: Engine
     key: tf.Tensor
-    shared: bool
+    masks: MaskRule
     request: Request
     logit_noise: tuple[LogitNoise, ...] = ()
 
@@ -105,7 +106,9 @@ class Drawer:
         """Draws samples of a tile on the devices of this process."""
         sampler, engine = self._programs(tile.num_rows, count)
         # Shared masks have no rows: all rows are row 0.
-        row = 0 if self.shared else self.request.first_row + tile.first_row
+        row = (
+            0 if self.masks.shared else self.request.first_row + tile.first_row
+        )
         return sampler.suffix(
             self.plan,
             engine,
@@ -123,6 +126,6 @@ class Drawer:
         if replicas is not None:
             engine = replicas.spread(engine, num_rows, num_samples)
         sampler = sampler_for(
-            self.model, self.plan, engine, self.shared, self.logit_noise
+            self.model, self.plan, engine, self.masks, self.logit_noise
         )
         return sampler, engine

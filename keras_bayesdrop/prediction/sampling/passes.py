@@ -87,7 +87,7 @@ class Passes:
             checkpoints(self.drawer.request.num_samples, self.rule is not None)
         ):
             tiles, places = tiles_of(
-                self.drawer.plan, tile, rows, self.drawer.shared
+                self.drawer.plan, tile, rows, self.drawer.masks.shared
             )
             if len(rows) < tile.num_rows:
                 # Fewer rows: more samples of each fit.

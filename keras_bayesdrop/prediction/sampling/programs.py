@@ -21,6 +21,7 @@ from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.noise.draws import Draws
+from keras_bayesdrop.noise.draws import MaskRule
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.prediction.logit_noise import LogitNoise
 from keras_bayesdrop.prediction.logit_noise import with_logit_noise
@@ -55,19 +56,19 @@ def sampler_for(
     model: Any,
     plan: Plan,
     engine: Engine,
-    shared: bool,
+    masks: MaskRule,
     logit_noise: tuple[LogitNoise, ...] = (),
 ) -> "Sampler":
     """Returns the sampler of a model for plans like `plan`."""
-    key = (plan.signature, engine.key, shared, logit_noise)
-    return Sampler(shared, model, key, logit_noise)
+    key = (plan.signature, engine.key, masks, logit_noise)
+    return Sampler(masks, model, key, logit_noise)
 
 
 class Sampler:
     """Programs of one plan, traced once per signature.
 
     Args:
-        shared: Whether one mask serves all rows of a sample.
+        masks: Which masks are related to each other.
         model: Its programs are kept with it. By default the sampler itself
             owns them.
         key: Equal for samplers of the model that share programs.
@@ -77,12 +78,12 @@ class Sampler:
 
     def __init__(
         self,
-        shared: bool,
+        masks: MaskRule,
         model: Any = None,
         key: Any = (),
         logit_noise: Sequence[LogitNoise] = (),
     ) -> None:
-        self.shared = shared
+        self._masks = masks
         self._logit_noise = logit_noise
         self._owner = self if model is None else model
         self._key = key
@@ -157,10 +158,10 @@ class Sampler:
             *tensors: tf.Tensor,
         ) -> list[tf.Tensor]:
             values = list(tensors[:half])
-            masks = iter(tensors[half:])
+            of_values = iter(tensors[half:])
             for value, has_mask in zip(values, masked, strict=True):
                 if has_mask:
-                    private_keras.set_mask(value, next(masks))
+                    private_keras.set_mask(value, next(of_values))
             alone = bool(plan.one_at_a_time)
             draws = Draws(
                 seed=seed,
@@ -169,7 +170,7 @@ class Sampler:
                 num_blocks=1 if alone else counter_blocks,
                 first_row=first_row,
                 num_rows=num_rows,
-                shared=self.shared,
+                **self._masks._asdict(),
                 unordered=plan.unordered,
                 # Rows of a batch that depend on each other see one function.
                 rows_mix=plan.mixes_rows,

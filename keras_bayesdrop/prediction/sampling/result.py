@@ -58,6 +58,7 @@ def predictives(
         num_rows=totals.num_rows,
         seed=job.request.seed,
         masks=choices.masks,
+        draws=choices.draws,
         method=method,
         engine=steps,
         seconds=totals.seconds,

@@ -68,7 +68,7 @@ def _first_row(
     flat = plan.flatten(inputs)
     num_rows = int(flat[0].shape[0])
     engine: Engine = Reference() if watch else drawer.engine
-    sampler = sampler_for(drawer.model, plan, drawer.engine, drawer.shared)
+    sampler = sampler_for(drawer.model, plan, drawer.engine, drawer.masks)
     outputs = sampler.suffix(
         plan,
         engine,

@@ -86,7 +86,7 @@ class SamplingRun(Run):
             self.plan,
             engine,
             tf.constant(seed_to_key(job.request.seed), tf.uint64),
-            choices.shared,
+            choices.mask_rule,
             job.request,
             job.readings.logit_noise,
         )
@@ -316,7 +316,7 @@ class SamplingRun(Run):
             self._drawer.key,
             self._request.first_row + rows.first_row,
             rows.num_rows,
-            self._choices.shared,
+            self._choices.mask_rule,
         )
         if not path:
             return  # By chance: other samples differ.
