@@ -118,7 +118,6 @@ class Fused(Engine):
         draws: Draws,
     ) -> tf.Tensor:
         """Calls the op: [samples, rows, ..., units]."""
-        assert not draws.balanced
         # The op takes the number of a mask from that of the sample alone.
         assert isinstance(draws.first_mask, int) and draws.first_mask == 0
         weights = [link.weights() for link in links]
@@ -149,6 +148,7 @@ class Fused(Engine):
             per_entry=[link.per_entry for link in links],
             activations=[link.activation for link in links],
             masks="shared" if draws.shared else "independent",
+            draws="balanced" if draws.balanced else "independent",
             x_per_sample=per_sample,
         )
 

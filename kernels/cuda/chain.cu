@@ -107,6 +107,7 @@ class GpuRunner {
     CompactParams p{};
     p.seed = chain_.seed;
     p.first_sample = uint64_t(chain_.first_sample + first);
+    p.balanced = chain_.balanced;
     unsigned count = 0;
     for (int l = 0; l < chain_.num_steps; ++l) {
       const Step<T>& step = chain_.steps[l];
@@ -173,6 +174,7 @@ class GpuRunner {
       p.noise.first_sample = uint64_t(chain_.first_sample + first);
       p.noise.first_row = uint64_t(chain_.first_row);
       p.noise.shared = chain_.shared;
+      p.noise.balanced = chain_.balanced;
       p.noise.per_entry = step.per_entry;
     }
     return p;

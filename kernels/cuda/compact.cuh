@@ -21,8 +21,8 @@ __global__ void __launch_bounds__(kCompactThreads)
     compact_kernel(const __grid_constant__ CompactParams p) {
   const int64_t sample = blockIdx.x;
   const CompactParams::Site& site = p.sites[blockIdx.y];
-  const Stream stream =
-      stream_of(p.seed, site.site, p.first_sample + uint64_t(sample), 0, site.units);
+  const VectorWords vector =
+      words_from(p.seed, site.site, p.first_sample + uint64_t(sample), 0, site.units, 0);
   int32_t* list = site.kept.index + sample * site.kept.stride;
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const uint32_t lanes_before = (1u << lane) - 1;
@@ -30,8 +30,7 @@ __global__ void __launch_bounds__(kCompactThreads)
   int32_t count = 0;  // kept so far, the same in all threads
   for (int32_t first = 0; first < site.units; first += kCompactThreads * kWordsPerCounter) {
     const int32_t unit = first + int32_t(threadIdx.x) * kWordsPerCounter;
-    const Words words =
-        philox(stream.key, stream.low + uint64_t(unit / kWordsPerCounter), stream.high);
+    const Words words = vector.four(p.seed, unit, p.balanced);
     int before = 0, total = 0;
     bool keep[kWordsPerCounter];
     for (int i = 0; i < kWordsPerCounter; ++i) {

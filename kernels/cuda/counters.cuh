@@ -8,42 +8,98 @@
 
 #include "cuda/params.h"
 #include "cuda/platform.h"
-#include "kbd/philox.h"
+#include "kbd/balanced.h"
 
 namespace kbd {
+
+// Four neighbouring ones of eight numbers, from `first` on. Written so that nothing is indexed by a
+// number that is known only when the kernel runs: that would take memory in place of registers.
+__device__ __forceinline__ Words four_of(const Words& here, const Words& next, int32_t first) {
+  Words four;
+  four.word[0] = first == 0   ? here.word[0]
+                 : first == 1 ? here.word[1]
+                 : first == 2 ? here.word[2]
+                              : here.word[3];
+  four.word[1] = first == 0   ? here.word[1]
+                 : first == 1 ? here.word[2]
+                 : first == 2 ? here.word[3]
+                              : next.word[0];
+  four.word[2] = first == 0   ? here.word[2]
+                 : first == 1 ? here.word[3]
+                 : first == 2 ? next.word[0]
+                              : next.word[1];
+  four.word[3] = first == 0   ? here.word[3]
+                 : first == 1 ? next.word[0]
+                 : first == 2 ? next.word[1]
+                              : next.word[2];
+  return four;
+}
 
 // The words of one vector: those of a stream from some unit on, which need not begin a counter.
 struct VectorWords {
   uint64_t low;
   uint64_t high;
-  int32_t skipped;  // words of the first counter that belong to other entries, 0 to 3
+  uint64_t orders_low;  // of the counters of balanced words
+  int32_t place;        // number of the first unit among those of a counter of orders, 0 to 7;
+                        // and, times 8, that of the sample in its block
 
   // Words of the vector's units [unit, unit + 4); `unit` is a multiple of 4.
-  __device__ __forceinline__ Words four(uint64_t key, int32_t unit) const {
+  __device__ __forceinline__ Words four(uint64_t key, int32_t unit, bool balanced) const {
+    const int32_t skipped = place % kWordsPerCounter;
     const uint64_t at = low + uint64_t(unit / kWordsPerCounter);
-    const Words here = philox(key, at, high);
-    if (skipped == 0) {
-      return here;
+    Words words = philox(key, at, high);
+    if (skipped != 0) {
+      words = four_of(words, philox(key, at + 1, high), skipped);
     }
-    const Words next = philox(key, at + 1, high);
-    Words both;
-    both.word[0] = skipped == 1 ? here.word[1] : skipped == 2 ? here.word[2] : here.word[3];
-    both.word[1] = skipped == 1 ? here.word[2] : skipped == 2 ? here.word[3] : next.word[0];
-    both.word[2] = skipped == 1 ? here.word[3] : skipped == 2 ? next.word[0] : next.word[1];
-    both.word[3] = skipped == 1 ? next.word[0] : skipped == 2 ? next.word[1] : next.word[2];
-    return both;
+    if (balanced) {
+      put_into_strata(key, unit, &words);
+    }
+    return words;
+  }
+
+ private:
+  __device__ __forceinline__ void put_into_strata(uint64_t key, int32_t unit, Words* words) const {
+    const int32_t offset = place % kHalvesPerCounter + unit;
+    const int32_t number = offset % kHalvesPerCounter;  // of the first of the four
+    const uint64_t at = orders_low + uint64_t(offset / kHalvesPerCounter);
+    const uint64_t orders_high = high + (uint64_t(kOrderSites) << 32);
+    const Words here = philox(key, at, orders_high);
+    Words next{};
+    if (number > kHalvesPerCounter - kWordsPerCounter) {
+      next = philox(key, at + 1, orders_high);
+    }
+    const Words pairs = four_of(here, next, number / 2);
+    const uint32_t a = pairs.word[0], b = pairs.word[1], c = pairs.word[2];
+    const bool odd = number % 2 != 0;
+    const uint32_t halves[kWordsPerCounter] = {
+        odd ? a >> 16 : a & 0xFFFFu, odd ? b & 0xFFFFu : a >> 16, odd ? b >> 16 : b & 0xFFFFu,
+        odd ? c & 0xFFFFu : b >> 16};
+    const uint32_t sample = uint32_t(place) / kHalvesPerCounter;
+#pragma unroll
+    for (int i = 0; i < kWordsPerCounter; ++i) {
+      words->word[i] = with_stratum(words->word[i], stratum_of(halves[i], sample));
+    }
   }
 };
+
+// The words of unit `first` of a row on.
+__device__ __forceinline__ VectorWords words_from(uint64_t seed, uint32_t site, uint64_t sample,
+                                                  uint64_t row, int64_t units, int64_t first) {
+  const Stream stream = stream_of(seed, site, sample, row, units);
+  const Stream orders = orders_of(seed, site, sample, row, units);
+  return {
+      stream.low + uint64_t(first / kWordsPerCounter), stream.high,
+      orders.low + uint64_t(first / kHalvesPerCounter),
+      int32_t(first % kHalvesPerCounter + int64_t(sample % kSamplesPerBlock) * kHalvesPerCounter)};
+}
 
 // The words of vector `vector` of the block's sample `sample`.
 __device__ __forceinline__ VectorWords words_of(const NoiseParams& p, int64_t sample,
                                                 int64_t vector) {
   const int64_t row = p.entries == 1 ? vector : vector / p.entries;
   const int64_t first = p.per_entry ? (vector - row * p.entries) * p.in : 0;
-  const Stream stream = stream_of(p.seed, p.site, p.first_sample + uint64_t(sample),
-                                  p.shared ? 0 : p.first_row + uint64_t(row), p.units);
-  return {stream.low + uint64_t(first / kWordsPerCounter), stream.high,
-          int32_t(first % kWordsPerCounter)};
+  return words_from(p.seed, p.site, p.first_sample + uint64_t(sample),
+                    p.shared ? 0 : p.first_row + uint64_t(row), p.units, first);
 }
 
 // The normal quantile of (word + 0.5) * 2^-32 to about 1e-7 of it (Wichura, 1988, AS 241, PPND7;

@@ -34,6 +34,7 @@ struct NoiseParams {
   uint64_t first_sample;  // number of the block's first sample
   uint64_t first_row;
   bool shared;
+  bool balanced;
   bool per_entry;
 };
 
@@ -77,6 +78,7 @@ struct CompactParams {
   } sites[kMostSites];
   uint64_t seed;
   uint64_t first_sample;
+  bool balanced;
 };
 
 template <class T>

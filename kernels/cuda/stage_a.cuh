@@ -23,7 +23,8 @@ struct RowTable {
   int64_t offset[Traits::kM];  // -1 beyond the last
   uint64_t low[kNoisy ? Traits::kM : 1];
   uint64_t high[kNoisy ? Traits::kM : 1];
-  int32_t skipped[kNoisy ? Traits::kM : 1];
+  uint64_t orders_low[kNoisy ? Traits::kM : 1];
+  int32_t place[kNoisy ? Traits::kM : 1];
 
   // Ends with a barrier.
   __device__ __forceinline__ void fill(const GemmParams<typename Traits::Number>& p, int64_t z,
@@ -38,7 +39,8 @@ struct RowTable {
         const VectorWords words = words_of(p.noise, sample, vector);
         low[row] = words.low;
         high[row] = words.high;
-        skipped[row] = words.skipped;
+        orders_low[row] = words.orders_low;
+        place[row] = words.place;
       }
     }
     __syncthreads();
@@ -186,10 +188,11 @@ class NoisyA {
   static constexpr int kTurns = (kChunks + Traits::kThreads - 1) / Traits::kThreads;
 
   __device__ __forceinline__ void add_noise(Chunk<T>* chunk, int row, int32_t k) {
-    const VectorWords words{table_->low[row], table_->high[row], table_->skipped[row]};
+    const VectorWords words{table_->low[row], table_->high[row], table_->orders_low[row],
+                            table_->place[row]};
 #pragma unroll
     for (int j = 0; j < Traits::kVector; j += kWordsPerCounter) {
-      const Words four = words.four(p_.noise.seed, k + j);
+      const Words four = words.four(p_.noise.seed, k + j, p_.noise.balanced);
       if (p_.noise.noise == Noise::kBernoulli) {
 #pragma unroll
         for (int i = 0; i < kWordsPerCounter; ++i) {

@@ -25,6 +25,7 @@ struct ChainSettings {
   std::vector<Noise> noise;
   std::vector<Activation> activations;
   bool shared = true;
+  bool balanced = false;
   bool x_per_sample = false;
 
   int num_steps() const { return int(has_bias.size()); }
@@ -78,7 +79,7 @@ inline absl::Status ChainSettings::read(tensorflow::OpKernelConstruction* ctx) {
                                              "silu",    "softplus", "leaky_relu"};
   static_assert(sizeof(kActivations) / sizeof(kActivations[0]) == kNumActivations, "a name each");
   int steps, num_biases, num_tables;
-  std::string masks;
+  std::string masks, draws;
   std::vector<std::string> noise_names, activation_names;
   TF_RETURN_IF_ERROR(ctx->GetAttr("L", &steps));
   TF_RETURN_IF_ERROR(ctx->GetAttr("M", &num_biases));
@@ -89,7 +90,9 @@ inline absl::Status ChainSettings::read(tensorflow::OpKernelConstruction* ctx) {
   TF_RETURN_IF_ERROR(ctx->GetAttr("activations", &activation_names));
   TF_RETURN_IF_ERROR(ctx->GetAttr("masks", &masks));
   TF_RETURN_IF_ERROR(ctx->GetAttr("x_per_sample", &x_per_sample));
+  TF_RETURN_IF_ERROR(ctx->GetAttr("draws", &draws));
   shared = masks == "shared";
+  balanced = draws == "balanced";
   const size_t wanted = size_t(steps);
   for (const auto& [name, size] : {std::pair<const char*, size_t>{"has_bias", has_bias.size()},
                                    {"per_entry", per_entry.size()},
@@ -173,6 +176,7 @@ absl::Status ChainCall<T>::read(tensorflow::OpKernelContext* ctx, const ChainSet
   chain_.num_samples = num_samples->scalar<int64_t>()();
   chain_.first_row = first_row->scalar<int64_t>()();
   chain_.shared = settings.shared;
+  chain_.balanced = settings.balanced;
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 64;
   for (const auto& [name, value] :
        {std::pair<const char*, int64_t>{"first_sample", chain_.first_sample},

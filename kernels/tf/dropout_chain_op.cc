@@ -117,6 +117,7 @@ REGISTER_OP("KerasBayesdrop>DropoutChain")
         "activations: list({'linear', 'relu', 'sigmoid', 'tanh', 'softmax', 'elu', 'selu', "
         "'gelu', 'silu', 'softplus', 'leaky_relu'}) >= 1")
     .Attr("masks: {'shared', 'independent'}")
+    .Attr("draws: {'balanced', 'independent'}")
     .Attr("x_per_sample: bool = false")
     .SetShapeFn(infer_shape)
     .Doc(R"doc(
@@ -146,6 +147,7 @@ noise: Per step, the noise on its input.
 per_entry: Per step, whether the entries of a row have noise of their own.
 activations: Per step, by its Keras name.
 masks: Whether a sample has one mask for all rows.
+draws: Whether the 16 samples of a block share out the strata of the words.
 x_per_sample: Whether `x` differs between samples.
 )doc");
 

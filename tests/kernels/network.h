@@ -13,7 +13,7 @@
 #include "check.h"
 #include "cpu/chain.h"
 #include "kbd/activation.h"
-#include "kbd/philox.h"
+#include "kbd/balanced.h"
 
 namespace {
 
@@ -35,6 +35,7 @@ struct Shape {
   int64_t first_sample = 3;
   bool x_per_sample = false;
   bool shared = true;
+  bool balanced = false;
 };
 
 // Which part of a network's rows and samples a call runs, and how.
@@ -117,6 +118,7 @@ struct Network {
     chain.num_samples = samples;
     chain.first_row = shape.first_row + call.row;
     chain.shared = shape.shared;
+    chain.balanced = shape.balanced;
     chain.out = result.data();
     check(kbd::run_chain(chain, call.parallel_for, call.strategy, call.subtract), "memory");
     return result;
@@ -147,14 +149,12 @@ struct Network {
   std::vector<R> step_of(const Step<T>& step, int64_t s, int64_t row, int64_t entry,
                          std::vector<R> h) const {
     const int64_t units = step.per_entry ? shape.entries * step.in : step.in;
-    const kbd::Stream stream =
-        kbd::stream_of(kSeed, step.site, uint64_t(shape.first_sample + s),
-                       shape.shared ? 0 : uint64_t(shape.first_row + row), units);
     std::vector<R> next(size_t(step.out));
     for (int64_t k = 0; k < step.in; ++k) {
       const int64_t unit = step.per_entry ? entry * step.in + k : k;
-      const uint32_t word =
-          kbd::philox(stream.key, stream.low + uint64_t(unit / 4), stream.high).word[unit % 4];
+      const uint32_t word = kbd::word_of(kSeed, step.site, uint64_t(shape.first_sample + s),
+                                         shape.shared ? 0 : uint64_t(shape.first_row + row), units,
+                                         unit, shape.balanced);
       if (step.table) {
         const int64_t turn = shape.first_sample + s + (shape.shared ? 0 : shape.first_row + row);
         h[size_t(k)] *= R(step.table[turn % step.num_masks * step.in + k] ? step.scale : 0);

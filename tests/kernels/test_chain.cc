@@ -92,8 +92,9 @@ void all_cases() {
     Shape shape;
     shape.widths = std::move(widths);
     shape.rows = rows;
-    for (bool shared : {true, false}) {
-      shape.shared = shared;
+    for (int kind = 0; kind < 4; ++kind) {
+      shape.shared = kind & 1;
+      shape.balanced = kind & 2;
       compare(Network<T>(shape, rate, noise, activation, biased), what);
     }
   };
@@ -121,10 +122,11 @@ void all_cases() {
 // Rows of several entries, with noise of their own or not, at widths that are not multiples of 4.
 template <class T>
 void entries() {
-  for (int kind = 0; kind < 8; ++kind) {
+  for (int kind = 0; kind < 16; ++kind) {
     for (Noise noise : {Noise::kBernoulli, Noise::kGaussian}) {
       Shape shape;
       shape.widths = std::vector<int64_t>{13, 19, 23, 6};
+      shape.balanced = kind & 8;
       shape.rows = 5;
       shape.entries = 7;
       shape.samples = 4;
@@ -158,6 +160,12 @@ void counters() {
     shape.first_row = int64_t(1) << 55;
     shape.first_sample = (int64_t(1) << 33) + 15;
     compare(Network<T>(shape, 0.5, Noise::kBernoulli, Activation::kLinear), "large counters");
+    shape.balanced = true;
+    compare(Network<T>(shape, 0.5, Noise::kBernoulli, Activation::kLinear), "large orders");
+    // The counters of orders overflow within a vector.
+    const uint64_t orders = uint64_t(units + 7) / 8;
+    shape.first_row = int64_t(0xFFFFFFFFull / orders);
+    compare(Network<T>(shape, 0.5, Noise::kBernoulli, Activation::kLinear), "carry of orders");
   }
 }
 
@@ -316,6 +324,16 @@ void philox_known_answers() {
   check(std::memcmp(one.word, other, sizeof(other)) == 0, "philox of ones");
 }
 
+// Computed in Python from the text of the contract.
+void balanced_known_answers() {
+  const uint64_t last_sample = (uint64_t(1) << 36) - 1;
+  check(kbd::word_of(0, 0, 0, 0, 1, 0, true) == 0x2627e8d5u, "sample 0");
+  check(kbd::word_of(0, 0, 1, 0, 1, 0, true) == 0xf8e4cca4u, "sample 1");
+  check(kbd::word_of(0x123456789ABCDEFull, 3, 37, 5, 100, 98, true) == 0x31f87dacu, "another");
+  check(kbd::word_of(~0ull, 0x7FFFFFFFu, last_sample, 1ull << 33, 13, 12, true) == 0x4e4e49a5u,
+        "the last site and sample");
+}
+
 // Masks of a table instead of words, alone and between others.
 template <class T>
 void tables() {
@@ -373,6 +391,7 @@ int main() {
     std::printf("%s\n", kbd::isa_problem());
   }
   philox_known_answers();
+  balanced_known_answers();
   all<float>();
   all<double>();
   return report();

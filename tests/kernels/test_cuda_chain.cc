@@ -158,6 +158,7 @@ std::vector<float> run(const Network<float>& network, GpuOptions options, const 
   chain.num_samples = samples;
   chain.first_row = shape.first_row + part.row;
   chain.shared = shape.shared;
+  chain.balanced = shape.balanced;
   chain.out = out.data() + skipped;
 
   options.allow_tf32 = Kind::kTf32;
@@ -194,14 +195,12 @@ std::vector<double> rounded_reference(const Network<float>& network, bool sum_in
       for (const Step<float>& step : network.steps) {
         const int64_t row = v / shape.entries, entry = v % shape.entries;
         const int64_t units = step.per_entry ? shape.entries * step.in : step.in;
-        const kbd::Stream stream =
-            kbd::stream_of(kSeed, step.site, uint64_t(shape.first_sample + s),
-                           shape.shared ? 0 : uint64_t(shape.first_row + row), units);
         std::vector<double> sum(size_t(step.out));
         for (int64_t k = 0; k < step.in; ++k) {
           const int64_t unit = step.per_entry ? entry * step.in + k : k;
-          const uint32_t word =
-              kbd::philox(stream.key, stream.low + uint64_t(unit / 4), stream.high).word[unit % 4];
+          const uint32_t word = kbd::word_of(kSeed, step.site, uint64_t(shape.first_sample + s),
+                                             shape.shared ? 0 : uint64_t(shape.first_row + row),
+                                             units, unit, shape.balanced);
           double a = h[size_t(k)];
           if (step.noise == Noise::kBernoulli) {
             a = word >= step.threshold ? a : 0;
@@ -353,6 +352,7 @@ void networks() {
     shape.samples = 2;
     for (bool shared : {true, false}) {
       shape.shared = shared;
+      shape.balanced = turn % 2 == 0;
       compare<Kind>(Network<float>(shape, rate, noise, activation, biased), what,
                     all ? all_tiles() : next_tile());
     }
@@ -392,6 +392,7 @@ void entries() {
       shape.first_row = 1000;
       shape.first_sample = 15;
       shape.shared = kind & 1;
+      shape.balanced = noise == Noise::kGaussian || kind & 4;
       shape.x_per_sample = kind & 2;
       Network<float> network(shape, 0.2, noise, Activation::kRelu);
       network.steps[0].per_entry = kind & 4;
@@ -427,9 +428,10 @@ void mixtures() {
 // Masks to the bit: kernels that change nothing, and numbers that every kind can store.
 template <class Kind>
 void masks() {
-  for (int kind = 0; kind < 4; ++kind) {
+  for (int kind = 0; kind < 8; ++kind) {
     Shape shape;
     const int64_t units = kind & 2 ? 52 : 35;
+    shape.balanced = kind & 4;
     shape.widths = std::vector<int64_t>{units, units, units};
     shape.rows = 3;
     shape.entries = kind & 2 ? 1 : 3;

@@ -1,91 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From counters to noise: words, masks, lists of kept units, normal draws.
+// From words to noise: masks, lists of kept units, normal draws.
 #ifndef KBD_CPU_ISA_NOISE_H_
 #define KBD_CPU_ISA_NOISE_H_
 
 #include "cpu/isa/compress.h"
 #include "cpu/isa/math.h"
-#include "kbd/philox.h"
+#include "cpu/isa/words.h"
 
 namespace kbd {
 namespace {
-
-// Words are made in blocks and read in vectors: the size of a buffer for the words of `units`
-// units.
-inline int64_t words_size(int64_t units) { return round_up(units + kWordsPerCounter, 64) + 64; }
-
-#if defined(__AVX2__)
-// The words of 8 * kBlocks counters from `low` on. Even and odd lanes in turn, because a multiply
-// of 32-bit lanes makes 64-bit products of every second one.
-template <int kBlocks>
-KBD_INLINE void make_word_blocks(const Stream& stream, uint64_t low, uint32_t* words) {
-  const __m256i multiplier0 = _mm256_set1_epi32(int(kPhiloxMultiplier0));
-  const __m256i multiplier1 = _mm256_set1_epi32(int(kPhiloxMultiplier1));
-  __m256i c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
-  for (int b = 0; b < kBlocks; ++b) {
-    const __m256i step =
-        _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(8 * b));
-    c0[b] = _mm256_add_epi32(_mm256_set1_epi32(int(uint32_t(low))), step);
-    // Where the sum is not less than the step, nothing is carried: -1 there, 0 elsewhere.
-    const __m256i fits = _mm256_cmpeq_epi32(_mm256_max_epu32(c0[b], step), c0[b]);
-    c1[b] = _mm256_add_epi32(_mm256_set1_epi32(int(uint32_t(low >> 32) + 1)), fits);
-    c2[b] = _mm256_set1_epi32(int(uint32_t(stream.high)));
-    c3[b] = _mm256_set1_epi32(int(uint32_t(stream.high >> 32)));
-  }
-  uint32_t k0 = uint32_t(stream.key), k1 = uint32_t(stream.key >> 32);
-  for (int round = 0; round < kPhiloxRounds; ++round) {
-    const __m256i key0 = _mm256_set1_epi32(int(k0)), key1 = _mm256_set1_epi32(int(k1));
-    for (int b = 0; b < kBlocks; ++b) {
-      const __m256i even0 = _mm256_mul_epu32(c0[b], multiplier0);
-      const __m256i odd0 = _mm256_mul_epu32(_mm256_srli_epi64(c0[b], 32), multiplier0);
-      const __m256i even1 = _mm256_mul_epu32(c2[b], multiplier1);
-      const __m256i odd1 = _mm256_mul_epu32(_mm256_srli_epi64(c2[b], 32), multiplier1);
-      const __m256i low0 = _mm256_blend_epi32(even0, _mm256_slli_epi64(odd0, 32), 0xAA);
-      const __m256i high0 = _mm256_blend_epi32(_mm256_srli_epi64(even0, 32), odd0, 0xAA);
-      const __m256i low1 = _mm256_blend_epi32(even1, _mm256_slli_epi64(odd1, 32), 0xAA);
-      const __m256i high1 = _mm256_blend_epi32(_mm256_srli_epi64(even1, 32), odd1, 0xAA);
-      c0[b] = _mm256_xor_si256(_mm256_xor_si256(high1, c1[b]), key0);
-      c1[b] = low1;
-      c2[b] = _mm256_xor_si256(_mm256_xor_si256(high0, c3[b]), key1);
-      c3[b] = low0;
-    }
-    k0 += kPhiloxKeyStep0;
-    k1 += kPhiloxKeyStep1;
-  }
-  for (int b = 0; b < kBlocks; ++b) {
-    // From a vector per word to four words per counter.
-    const __m256i a = _mm256_unpacklo_epi32(c0[b], c1[b]), e = _mm256_unpackhi_epi32(c0[b], c1[b]);
-    const __m256i c = _mm256_unpacklo_epi32(c2[b], c3[b]), d = _mm256_unpackhi_epi32(c2[b], c3[b]);
-    const __m256i g04 = _mm256_unpacklo_epi64(a, c), g15 = _mm256_unpackhi_epi64(a, c);
-    const __m256i g26 = _mm256_unpacklo_epi64(e, d), g37 = _mm256_unpackhi_epi64(e, d);
-    __m256i* to = reinterpret_cast<__m256i*>(words + b * 32);
-    _mm256_storeu_si256(to + 0, _mm256_permute2x128_si256(g04, g15, 0x20));
-    _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(g26, g37, 0x20));
-    _mm256_storeu_si256(to + 2, _mm256_permute2x128_si256(g04, g15, 0x31));
-    _mm256_storeu_si256(to + 3, _mm256_permute2x128_si256(g26, g37, 0x31));
-  }
-}
-#endif
-
-// Writes the words of units [0, units) of a stream, and up to words_size(units) of them.
-inline void make_words(const Stream& stream, int64_t units, uint32_t* words) {
-  const int64_t groups = ceil_div(units, kWordsPerCounter);
-  int64_t group = 0;
-#if defined(__AVX2__)
-  for (; group + 8 < groups; group += 16) {
-    make_word_blocks<2>(stream, stream.low + uint64_t(group), words + group * kWordsPerCounter);
-  }
-  if (group < groups) {
-    make_word_blocks<1>(stream, stream.low + uint64_t(group), words + group * kWordsPerCounter);
-  }
-#else
-  for (; group < groups; ++group) {
-    const Words w = philox(stream.key, stream.low + uint64_t(group), stream.high);
-    std::memcpy(words + group * kWordsPerCounter, w.word, sizeof(w.word));
-  }
-#endif
-}
 
 // The words of a mask of a table: the least and the largest, on either side of any threshold.
 template <class T>
@@ -112,11 +36,16 @@ const uint32_t* step_words(const Chain<T>& chain, const Step<T>& step, int64_t s
   }
   const int64_t first = step.per_entry ? entry * step.in : 0;
   const int64_t skipped = first % kWordsPerCounter;
-  Stream stream = stream_of(chain.seed, step.site, uint64_t(chain.first_sample + sample),
-                            chain.shared ? 0 : uint64_t(chain.first_row + row),
-                            step.per_entry ? chain.entries * step.in : step.in);
+  const uint64_t number = uint64_t(chain.first_sample + sample);
+  const uint64_t of_row = chain.shared ? 0 : uint64_t(chain.first_row + row);
+  const int64_t units = step.per_entry ? chain.entries * step.in : step.in;
+  Stream stream = stream_of(chain.seed, step.site, number, of_row, units);
   stream.low += uint64_t(first / kWordsPerCounter);
   make_words(stream, skipped + step.in, words);
+  if (chain.balanced) {
+    balance_words(orders_of(chain.seed, step.site, number, of_row, units), first - skipped,
+                  skipped + step.in, uint32_t(number % kSamplesPerBlock), words);
+  }
   return words + skipped;
 }
 

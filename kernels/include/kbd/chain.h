@@ -66,8 +66,9 @@ struct Chain {
   int64_t first_sample;
   int64_t num_samples;
   int64_t first_row;
-  bool shared;  // one mask per sample, for all rows
-  T* out;       // [samples, rows, entries, steps[last].out], row-major
+  bool shared;    // one mask per sample, for all rows
+  bool balanced;  // the samples of a block share out the strata of the words
+  T* out;         // [samples, rows, entries, steps[last].out], row-major
 };
 
 // Calls task(begin, end) on pieces that cover [0, total), from any threads, and returns when
