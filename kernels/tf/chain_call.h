@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "kbd/balanced.h"
 #include "kbd/chain.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
@@ -191,6 +192,10 @@ absl::Status ChainCall<T>::read(tensorflow::OpKernelContext* ctx, const ChainSet
     steps_[l].threshold = thresholds->flat<uint32_t>()(int64_t(l));
     steps_[l].scale = scales->flat<double>()(int64_t(l));
     steps_[l].site = sites->flat<uint32_t>()(int64_t(l));
+    if (settings.balanced && steps_[l].site >= kOrderSites) {
+      return refuse("site ", steps_[l].site, " has no counters for the orders of balanced draws. ",
+                    "Expected a number below ", kOrderSites, ". Received: ", steps_[l].site);
+    }
   }
   TF_RETURN_IF_ERROR(read_sizes(*x, settings, chain_.num_samples));
   return read_steps(kernels, biases, tables, settings, x->dim_size(x->dims() - 1));

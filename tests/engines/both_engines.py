@@ -76,12 +76,13 @@ def run(engine, plan, x, drawn):
 
 
 def assert_engines_agree(model, x, rtol=1e-5, **kwargs):
-    """Asserts that both engines draw the same samples, for both masks."""
+    """Asserts that both engines draw the same samples."""
     plan = build_plan(model, kwargs.get("layers"), input_data.specs_of(x))
     fused, _ = choose_engine(plan, "fused")
-    for shared in (True, False):
-        desired = run(Reference(), plan, x, draws(shared=shared))
-        actual = run(fused, plan, x, draws(shared=shared))
+    for shared, balanced in ((True, False), (False, False), (False, True)):
+        drawn = draws(shared=shared, balanced=balanced)
+        desired = run(Reference(), plan, x, drawn)
+        actual = run(fused, plan, x, drawn)
         assert_close(actual, desired, rtol)
         first = keras.tree.flatten(desired)[0]
         assert first.reshape(ROWS, 4, -1).std(axis=1).max() > 0

@@ -23,6 +23,7 @@ from keras_bayesdrop.random import philox
 SEEDS = (0, 1, 2**63, 2**64 - 1)
 WIDTHS = (1, 3, 4, 5, 59, 97, 1025)
 MASKS = ("shared", "independent")
+DRAWS = ("independent", "balanced")
 InvalidArgument = tf.errors.InvalidArgumentError
 
 
@@ -48,6 +49,7 @@ class Block:
     first_row: int = 0
     masks: str = "shared"
     x_per_sample: bool = False
+    draws: str = "independent"
 
 
 def arguments(x, layers, block=None, /, **changes):
@@ -79,6 +81,7 @@ def arguments(x, layers, block=None, /, **changes):
         "activations": [layer.activation for layer in layers],
         "tables": [],
         "masks": block.masks,
+        "draws": block.draws,
         "x_per_sample": block.x_per_sample,
     }
     return {**settings, **changes}
@@ -115,6 +118,7 @@ def words_of(layer, block, rows, units):
         0 if shared else block.first_row,
         1 if shared else rows,
         units,
+        block.draws == "balanced",
     )
     return np.swapaxes(words.numpy(), 0, 1)
 
@@ -208,7 +212,7 @@ def reference(x, layers, block):
         first_row=block.first_row,
         num_rows=rows,
         shared=block.masks == "shared",
-        balanced=False,
+        balanced=block.draws == "balanced",
     )
     value, folded = tf.constant(x), bool(lead)
     if folded:

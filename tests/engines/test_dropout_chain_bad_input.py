@@ -120,6 +120,7 @@ BAD_NAMES = {
     "no activation": ({"activations": ["relu", ""]}, "activations"),
     "unknown noise": ({"noise": ["bernoulli", "alpha"]}, "noise"),
     "unknown masks": ({"masks": "own"}, "masks"),
+    "unknown draws": ({"draws": "paired"}, "draws"),
     "no settings": ({"has_bias": []}, "has_bias"),
 }
 
@@ -144,7 +145,7 @@ def cases(*tables):
 def test_bad_input_eagerly(changes, message):
     with pytest.raises(InvalidArgument, match=message) as caught:
         call(bad_call(changes))
-    if changes.keys() & {"activations", "noise", "masks", "has_bias"}:
+    if changes.keys() & {"activations", "noise", "masks", "draws", "has_bias"}:
         return
     assert "DropoutChain" in str(caught.value)
     for beat in ("Expected", "Received"):
@@ -171,6 +172,16 @@ def test_bad_input_in_a_function_of_known_shapes(changes, message):
             *("first_sample", "num_samples", "first_row", "biases"),
             "x_per_sample",
         }
+        run_it()
+
+
+def test_a_site_whose_orders_have_no_counters():
+    sites = {"sites": vector(1, 2**31), "draws": "balanced"}
+    message = "site 2147483648.*Expected.*below 2147483648.*Received"
+    with pytest.raises(InvalidArgument, match=message):
+        call(bad_call(sites))
+    _, run_it = traced(bad_call(sites), "unknown")
+    with pytest.raises(InvalidArgument, match=f"(?s){message}"):
         run_it()
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compiled op draws the masks of the counter contract, bit for bit."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +11,7 @@ from keras_bayesdrop._core import op_library
 from keras_bayesdrop.noise import Bernoulli
 from keras_bayesdrop.noise import Gaussian
 from keras_bayesdrop.random import philox
+from tests.engines.chain_cases import DRAWS
 from tests.engines.chain_cases import MASKS
 from tests.engines.chain_cases import SEEDS
 from tests.engines.chain_cases import WIDTHS
@@ -23,13 +26,15 @@ problem = op_library.library().problem
 pytestmark = pytest.mark.skipif(bool(problem), reason=problem)
 
 
-def assert_masks(layer, block, rows, dtype="float32"):
+def assert_masks(layer, block, rows, dtype="float32", draws=DRAWS):
     """Ones through an identity kernel show the mask, and nothing else."""
     width = len(layer.kernel)
-    shown = run(np.ones((rows, width), dtype), [layer], block)
-    keep = kept(layer, block, rows)
     scale = np.asarray(layer.noise.scale, dtype)
-    np.testing.assert_array_equal(shown, keep * scale)
+    for each in draws:
+        block = dataclasses.replace(block, draws=each)
+        shown = run(np.ones((rows, width), dtype), [layer], block)
+        keep = kept(layer, block, rows)
+        np.testing.assert_array_equal(shown, keep * scale)
     return keep
 
 
@@ -61,15 +66,19 @@ def test_masks_of_every_place(first_sample, first_row, masks):
         assert_masks(layer, block, 2)
 
 
-@pytest.mark.parametrize("site", [0, 1, 2, 77, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("site", [0, 1, 2, 77, 2**31 - 1, 2**31, 2**32 - 1])
 def test_masks_of_every_site(site):
     layer = identity(59, noise=Bernoulli(0.4), site=site)
+    # From 2^31 on are the orders of balanced words.
+    draws = DRAWS if site < 2**31 else ("independent",)
     for seed in SEEDS:
-        assert_masks(layer, Block(seed, 5, 20, 9, "independent"), 3)
+        block = Block(seed, 5, 20, 9, "independent")
+        assert_masks(layer, block, 3, draws=draws)
 
 
+@pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("masks", MASKS)
-def test_every_step_has_the_mask_of_its_site(masks):
+def test_every_step_has_the_mask_of_its_site(masks, draws):
     sites = (9, 2, 4)
     layers = [
         identity(97, noise=Bernoulli(0.3), site=site, activation=activation)
@@ -77,7 +86,7 @@ def test_every_step_has_the_mask_of_its_site(masks):
             sites, ("relu", "linear", "leaky_relu"), strict=True
         )
     ]
-    block = Block(5, 14, 20, 3, masks)
+    block = Block(5, 14, 20, 3, masks, draws=draws)
     shown = run(np.ones((4, 97), "float32"), layers, block)
     keep = np.all([kept(layer, block, 4) for layer in layers], axis=0)
     np.testing.assert_array_equal(shown != 0, keep)
@@ -111,16 +120,17 @@ def test_shared_masks_are_those_of_row_zero(masks):
     assert same == (masks == "shared")
 
 
+@pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("masks", MASKS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_gaussian_multipliers(dtype, masks):
+def test_gaussian_multipliers(dtype, masks, draws):
     """Within 8 roundings of the quantile in float64, tails and all.
 
     A million words reach quantiles of 4.8 standard deviations.
     """
     for width in (1, 3, 59, 1025):
         layer = identity(width, dtype, noise=Gaussian(0.5), site=6)
-        block = Block(2**63, 13, 45, 8, masks)
+        block = Block(2**63, 13, 45, 8, masks, draws=draws)
         rows = 20 if masks == "independent" else 2
         shown = run(np.ones((rows, width), dtype), [layer], block)
         words = words_of(layer, block, rows, width)
@@ -132,14 +142,15 @@ def test_gaussian_multipliers(dtype, masks):
             assert np.abs(normal).max() > 4.5
 
 
+@pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("masks", MASKS)
 @pytest.mark.parametrize("per_entry", [False, True])
-@pytest.mark.parametrize("width", [1, 3, 4, 59])
-def test_masks_of_entries(width, per_entry, masks):
+@pytest.mark.parametrize("width", [1, 3, 4, 5, 59])
+def test_masks_of_entries(width, per_entry, masks, draws):
     """Entry e of a row has the units from e * width on, or the same ones."""
     entries, rows = 5, 3
     layer = identity(width, noise=Bernoulli(0.4), site=2, per_entry=per_entry)
-    block = Block(11, 10, 21, 6, masks)
+    block = Block(11, 10, 21, 6, masks, draws=draws)
     shown = run(np.ones((rows, entries, width), "float32"), [layer], block)
     factor = multipliers(layer, block, rows, entries)
     expected = np.broadcast_to(factor, shown.shape).astype("float32")
