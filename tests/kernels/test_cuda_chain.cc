@@ -392,7 +392,7 @@ void entries() {
       shape.first_row = 1000;
       shape.first_sample = 15;
       shape.shared = kind & 1;
-      shape.balanced = noise == Noise::kGaussian || kind & 4;
+      shape.balanced = kind == 3 || kind == 4 || kind == 6;
       shape.x_per_sample = kind & 2;
       Network<float> network(shape, 0.2, noise, Activation::kRelu);
       network.steps[0].per_entry = kind & 4;
