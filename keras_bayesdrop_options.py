@@ -14,8 +14,10 @@ from typing import Any
 from typing import NoReturn
 
 PROGRAM = "keras-bayesdrop"
+# The first of each is the default.
 ENGINES = ("auto", "fused", "reference")
 MASKS = ("shared", "independent")
+DRAWS = ("independent", "balanced")
 METHODS = ("sampling", "moments", "rao_blackwell")
 HEADS = (
     "auto",
@@ -139,7 +141,8 @@ def _add_sampling(parser: _Group, rows: int | None = None) -> None:
     if rows is not None:
         add("--rows", type=_at_least(1), default=rows, help="number of rows")
     add("--samples", type=_at_least(2), default=50, help="number of samples")
-    add("--masks", choices=MASKS, default="shared", help="between the rows")
+    add("--masks", choices=MASKS, default=MASKS[0], help="between the rows")
+    add("--draws", choices=DRAWS, default=DRAWS[0], help="between the samples")
 
 
 def _add_execution(parser: _Group) -> None:
@@ -287,6 +290,7 @@ def _check_prediction(options: argparse.Namespace) -> None:
     _check_together(
         options,
         ("--masks", options.masks != MASKS[0], "method", _DRAWING),
+        ("--draws", options.draws != DRAWS[0], "method", _DRAWING),
         ("--engine", options.engine != ENGINES[0], "method", _DRAWING),
         ("--from-logits", options.from_logits, "head", _LABELS),
         ("--noise-precision", options.noise_precision, "head", "regression"),

@@ -62,7 +62,7 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-_SAMPLED = ("masks", "tolerance", "absolute_tolerance", "engine")
+_SAMPLED = ("masks", "draws", "tolerance", "absolute_tolerance", "engine")
 _CLOSED_FORM = ("covariance", "fallback")
 
 

@@ -19,6 +19,7 @@ from keras_bayesdrop.cli.bench_cases import engine_cases
 from keras_bayesdrop.cli.bench_cases import plain_pass
 from keras_bayesdrop.cli.bench_cases import random_inputs
 from keras_bayesdrop.cli.model_file import load_model
+from keras_bayesdrop.prediction.methods import Sampling
 
 
 def run(options: argparse.Namespace) -> None:
@@ -28,7 +29,12 @@ def run(options: argparse.Namespace) -> None:
     else:
         model = load_model(options.model, options.imports, options.max_bytes)
     x = random_inputs(model, options.rows)
-    cases, notes = engine_cases(model, x, options.samples, options.masks)
+    cases, notes = engine_cases(
+        model,
+        x,
+        options.samples,
+        Sampling(masks=options.masks, draws=options.draws),
+    )
     once = plain_pass(model, x)
     plain = f"{options.samples} calls of a compiled pass"
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cases that `bench` times, and the check that they agree."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -57,7 +58,7 @@ def plain_pass(model: Any, x: Any) -> Callable[[], Any]:
 
 
 def engine_cases(
-    model: Any, x: Any, samples: int, masks: str
+    model: Any, x: Any, samples: int, method: Sampling
 ) -> tuple[dict[str, Callable[[], Any]], list[str]]:
     """Returns a checked case per engine that can run, and notes on them.
 
@@ -72,7 +73,7 @@ def engine_cases(
             x,
             samples,
             seed=_SEED,
-            method=Sampling(masks=masks, engine=engine),
+            method=dataclasses.replace(method, engine=engine),
             head="regression",
             return_samples=keep,
             verbose=0,
@@ -81,9 +82,9 @@ def engine_cases(
     reference = [
         p.samples for p in keras.tree.flatten(predict("reference", True))
     ]
-    if masks == "shared":
+    if method.shared:
         for number in (0, samples - 1):
-            alone = sample_function(model, _SEED, number)(x)
+            alone = sample_function(model, _SEED, number, draws=method.draws)(x)
             _compare(
                 f"sample_function {number}",
                 [np.asarray(y) for y in keras.tree.flatten(alone)],

@@ -83,7 +83,7 @@ def method_of(options: argparse.Namespace) -> Any:
     if options.method == "moments":
         return Moments()
     kind = Sampling if options.method == "sampling" else RaoBlackwell
-    return kind(masks=options.masks, engine=options.engine)
+    return kind(masks=options.masks, draws=options.draws, engine=options.engine)
 
 
 def head_of(options: argparse.Namespace) -> Any:

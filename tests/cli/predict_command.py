@@ -34,6 +34,7 @@ def assert_same(actual, desired):
     assert actual.stats.seed == desired.stats.seed
     assert actual.stats.num_samples == desired.stats.num_samples
     assert actual.stats.masks == desired.stats.masks
+    assert actual.stats.draws == desired.stats.draws
     assert actual.stats.method == desired.stats.method
     assert actual.noise_precision == desired.noise_precision
     for name in (

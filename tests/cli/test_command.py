@@ -194,12 +194,12 @@ def test_bench_compares_with_the_function_of_a_sample(monkeypatch, model):
     monkeypatch.setattr(
         bench_cases,
         "sample_function",
-        lambda model, seed, number: kbd.sample_function(
+        lambda model, seed, number, draws: kbd.sample_function(
             model, seed, number + 1
         ),
     )
     with pytest.raises(kbd.BayesdropError, match="sample_function 0"):
-        bench_cases.engine_cases(model, files.data(), 3, "shared")
+        bench_cases.engine_cases(model, files.data(), 3, kbd.Sampling())
 
 
 def test_bench_says_which_engine_is_left_out(monkeypatch, model):
@@ -211,7 +211,9 @@ def test_bench_says_which_engine_is_left_out(monkeypatch, model):
         return right(model, x, samples, method=method, **kwargs)
 
     monkeypatch.setattr(bench_cases, "predict_with_uncertainty", without)
-    cases, notes = bench_cases.engine_cases(model, files.data(), 3, "shared")
+    cases, notes = bench_cases.engine_cases(
+        model, files.data(), 3, kbd.Sampling()
+    )
     assert list(cases) == ["engine reference"]
     assert notes == ["Left out: no library"]
 

@@ -25,6 +25,8 @@ from tests.cli.predict_command import run
             ("--masks", "independent", "--batch-size", "3", "--keep-samples"),
             {"masks": "independent", "batch_size": 3, "return_samples": True},
         ),
+        (("--draws", "balanced"), {"draws": "balanced"}),
+        (("--draws", "independent"), {"draws": "independent"}),
         (
             ("--engine", "reference", "--quantiles", "0.05", "0.95"),
             {"engine": "reference", "quantiles": (0.05, 0.95)},
