@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kbd/chain.h"
+#include "kbd/perturb.h"
 
 namespace kbd {
 
@@ -82,6 +83,10 @@ struct Isa {
                     int64_t begin, int64_t end, void* scratch);
   void (*step_columns)(const Chain<T>& chain, const Base<T>& base, int step, const Rows<T>& rows,
                        int64_t slab, void* scratch);
+
+  // Puts noise on one sample of rows [first_row, last_row), which have the same noise.
+  void (*perturb)(const Perturbation<T>& perturbation, int64_t sample, int64_t first_row,
+                  int64_t last_row);
 };
 
 const Isa<float>* portable_float();

@@ -11,6 +11,7 @@
 // all.
 #include "cpu/isa/cut.h"
 #include "cpu/isa/masked.h"
+#include "cpu/isa/perturb.h"
 
 namespace kbd {
 namespace {
@@ -20,7 +21,7 @@ const Isa<T>* table() {
   static const Isa<T> isa{Lanes<T>::kPanel,  Lanes<T>::kSlab, row_width<T>,       cut_scratch<T>,
                           masked_scratch<T>, rows_scratch<T>, columns_scratch<T>, pack<T>,
                           is_even<T>,        base_columns<T>, base_norms<T>,      run_cut<T>,
-                          run_masked<T>,     step_rows<T>,    step_columns<T>};
+                          run_masked<T>,     step_rows<T>,    step_columns<T>,    perturb<T>};
   return &isa;
 }
 
