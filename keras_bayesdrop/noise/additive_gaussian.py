@@ -7,6 +7,7 @@ from typing import ClassVar
 import tensorflow as tf
 
 from keras_bayesdrop.noise.base import Noise
+from keras_bayesdrop.noise.base import OpEffect
 from keras_bayesdrop.random.philox import words_to_normal
 
 
@@ -27,6 +28,10 @@ class AdditiveGaussian(Noise):
     def active(self) -> bool:
         """True if the variance is above 0."""
         return self.stddev > 0
+
+    def op_effect(self) -> OpEffect:
+        """Returns a Gaussian that is added."""
+        return OpEffect("added_gaussian", 0, (self.stddev, 0.0, 0.0))
 
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Adds `stddev * z`."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 import tensorflow as tf
 
 from keras_bayesdrop.noise.base import Noise
+from keras_bayesdrop.noise.base import OpEffect
 from keras_bayesdrop.random.philox import rate_to_threshold
 
 # The negative saturation value of SELU, -alpha * scale.
@@ -34,10 +35,19 @@ class Alpha(Noise):
         """True if the rate is above 0."""
         return self.rate > 0
 
+    def op_effect(self) -> OpEffect:
+        """Returns the replacement of dropped units."""
+        threshold = rate_to_threshold(self.rate)
+        return OpEffect("alpha", threshold, (*self._affine(), _SATURATION))
+
+    def _affine(self) -> tuple[float, float]:
+        """Returns `a` and `b`."""
+        a = ((1 - self.rate) * (1 + self.rate * _SATURATION**2)) ** -0.5
+        return a, -a * _SATURATION * self.rate
+
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Replaces dropped units and applies the affine correction."""
-        a = ((1 - self.rate) * (1 + self.rate * _SATURATION**2)) ** -0.5
-        b = -a * _SATURATION * self.rate
+        a, b = self._affine()
         dropped = words < tf.constant(rate_to_threshold(self.rate), tf.uint32)
         dropped = tf.cast(dropped, x.dtype)
         saturated = tf.constant(_SATURATION, x.dtype) * dropped

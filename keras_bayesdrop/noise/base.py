@@ -4,8 +4,23 @@
 import abc
 from typing import Any
 from typing import ClassVar
+from typing import NamedTuple
 
 import tensorflow as tf
+
+
+class OpEffect(NamedTuple):
+    """The settings of `KerasBayesdrop>Noise`, whose documentation has them.
+
+    Attributes:
+        effect: Name of the effect.
+        threshold: Of words, a number or a scalar tensor.
+        parameters: The numbers `a`, `b` and `c`, or scalar tensors.
+    """
+
+    effect: str
+    threshold: Any
+    parameters: tuple[Any, Any, Any]
 
 
 class Noise(abc.ABC):
@@ -39,6 +54,14 @@ class Noise(abc.ABC):
         Returns:
             Both as numbers or as scalar tensors, or `None` if the op does not
             support the noise.
+        """
+        return None
+
+    def op_effect(self) -> "OpEffect | None":
+        """Returns what the compiled noise op does with a word.
+
+        Returns:
+            `None` if the op does not support the noise.
         """
         return None
 

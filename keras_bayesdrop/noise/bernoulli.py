@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_bayesdrop._core.validate import check_positive
 from keras_bayesdrop._core.validate import check_rate
+from keras_bayesdrop.noise.base import OpEffect
 from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.noise.induced import SpikeAndSlab
 from keras_bayesdrop.noise.multiplicative import Multiplicative
@@ -84,6 +85,10 @@ class Bernoulli(Multiplicative):
         """Returns the threshold and the scale."""
         return self.threshold, self.scale
 
+    def op_effect(self) -> OpEffect:
+        """Returns a mask."""
+        return mask_effect(*self.op_settings())
+
     def quantile(self, u: Any) -> Any:
         """Returns 0 for `u` below the rate, else 1."""
         return keras.ops.cast(u >= self.rate, u.dtype)
@@ -130,3 +135,8 @@ def drop(
     """Keeps the units whose word reaches `threshold`, times `scale`."""
     keep = words >= as_scalar(threshold, tf.uint32)
     return x * (tf.cast(keep, x.dtype) * as_scalar(scale, x.dtype))
+
+
+def mask_effect(threshold: Any, scale: Any) -> OpEffect:
+    """Returns the effect of `drop` in the compiled op."""
+    return OpEffect("mask", threshold, (scale, 0.0, 0.0))

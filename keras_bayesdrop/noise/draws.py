@@ -20,13 +20,16 @@ from keras_bayesdrop._core.dims import product_of
 from keras_bayesdrop._core.dims import shape_of_dims
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.noise._drawn_weights import call_with_drawn_weights
+from keras_bayesdrop.noise._noise_op import PutNoise
+from keras_bayesdrop.noise._noise_op import put_by_op
 from keras_bayesdrop.noise.base import Noise
 from keras_bayesdrop.noise.layer_noise import WeightNoise
 from keras_bayesdrop.noise.mask_table import MaskTable
 from keras_bayesdrop.noise.mask_table import masks_of
+from keras_bayesdrop.noise.noise_shape import NoiseShape
+from keras_bayesdrop.noise.noise_shape import noise_dims
+from keras_bayesdrop.noise.noise_shape import permuted
 from keras_bayesdrop.random.philox import counter_words
-
-NoiseShape = tuple[int | None, ...] | None
 
 
 class MaskRule(NamedTuple):
@@ -64,6 +67,8 @@ class Draws:
             masks come from a table.
         watched: Takes what the first row has of every value with several
             entries per row, if it is a list.
+        noise_op: Puts noise on a tensor in one pass over it, if an engine has
+            an op for that.
     """
 
     seed: Any
@@ -78,6 +83,7 @@ class Draws:
     rows_mix: bool = False
     first_mask: Any = 0
     watched: list[Any] | None = None
+    noise_op: PutNoise | None = None
 
     def fold(self, x: tf.Tensor, whole_rows: bool = True) -> tf.Tensor:
         """Repeats every row once per sample, and its Keras mask with it.
@@ -171,12 +177,18 @@ class Draws:
             self.watched.append(grouped[0])
         if words is None and isinstance(noise, MaskTable):
             words = masks_of(self, noise, len(dims))
-        if words is None:
-            if noise_shape is not None and noise_shape[0] == 1 and steps_apart:
-                extra = 1 + len(dims) - len(noise_shape)
-                noise_shape = (1, *[None] * extra, *noise_shape[1:])
-            words = self.words(site, noise_shape, dims)
-        perturbed = noise.apply(grouped, words)
+        if noise_shape is not None and noise_shape[0] == 1 and steps_apart:
+            extra = 1 + len(dims) - len(noise_shape)
+            noise_shape = (1, *[None] * extra, *noise_shape[1:])
+        perturbed = None
+        if words is None and self.noise_op is not None:
+            perturbed = put_by_op(
+                self, grouped, noise, noise_shape, site, folded
+            )
+        if perturbed is None:
+            if words is None:
+                words = self.words(site, noise_shape, dims)
+            perturbed = noise.apply(grouped, words)
         result = tf.reshape(perturbed, shape_of_dims([-1, *dims_from(x, 1)]))
         result.set_shape([None, *x.shape[1:]])
         mask = private_keras.get_mask(x)
@@ -214,8 +226,8 @@ class Draws:
             if isinstance(noise, MaskTable):
                 words = masks_of(self, noise, x.shape.rank, with_rows=False)
             if words is None:
-                noise_dims = _noise_dims(noise_shape, dims_from(x, 0))
-                words = self.words_of_shape(noise_dims, site, axis=None)
+                of_noise = noise_dims(noise_shape, dims_from(x, 0))
+                words = self.words_of_shape(of_noise, site, axis=None)
             return _reshape_like(noise.apply(x, words), x)
         if isinstance(noise, MaskTable) and axis == x.shape.rank - 1:
             raise PlanError(
@@ -227,7 +239,7 @@ class Draws:
         moved = self.perturb(
             tf.transpose(x, order),
             noise,
-            _permuted(noise_shape, order),
+            permuted(noise_shape, order),
             site,
             folded=True,
             whole_rows=False,
@@ -257,13 +269,13 @@ class Draws:
             axis 0) or `perturb_whole` takes.
         """
         if axis is None:
-            noise_dims = _noise_dims(noise_shape, dims)
-            return self.words_of_shape(noise_dims, site, axis=None, steps=steps)
+            of_noise = noise_dims(noise_shape, dims)
+            return self.words_of_shape(of_noise, site, axis=None, steps=steps)
         order, _ = first_axis_order(axis, len(dims))
         moved = [dims[n] for n in order]
         words = self.words(
             site,
-            _permuted(noise_shape, order),
+            permuted(noise_shape, order),
             [self._entries(moved[0]), *moved[1:]],
             steps,
         )
@@ -333,14 +345,14 @@ class Draws:
             steps, *noise dims].
         """
         one_mask_a_batch = noise_shape is not None and noise_shape[0] == 1
-        noise_dims = _noise_dims(noise_shape, [None, *dims])[1:]
+        of_noise = noise_dims(noise_shape, [None, *dims])[1:]
         if steps is not None:
-            noise_dims = [steps, *noise_dims]
+            of_noise = [steps, *of_noise]
         per_row = not (self.shared or one_mask_a_batch)
-        words = self._words_of_units(site, product_of(noise_dims), per_row)
+        words = self._words_of_units(site, product_of(of_noise), per_row)
         num_rows = self.num_rows if per_row else 1
         return tf.reshape(
-            words, shape_of_dims([num_rows, self.num_samples, *noise_dims])
+            words, shape_of_dims([num_rows, self.num_samples, *of_noise])
         )
 
     def _words_of_units(
@@ -362,31 +374,6 @@ class Draws:
     def _entries(self, size: Any) -> Any:
         """Returns the entries per row and sample of a folded axis."""
         return size // (self.num_rows * self.num_samples)
-
-
-def _noise_dims(noise_shape: NoiseShape, dims: Sequence[Any]) -> list[Any]:
-    """Returns the dimensions of the noise on a tensor, the first included.
-
-    A tensor with several entries per row has one dimension more than
-    `noise_shape`. The noise differs between the entries, unless it is one for
-    the whole batch.
-    """
-    if noise_shape is None:
-        return list(dims)
-    extra = len(dims) - len(noise_shape)
-    entries = 1 if noise_shape[0] == 1 else None
-    asked = [noise_shape[0], *[entries] * extra, *noise_shape[1:]]
-    return [
-        dim if want is None else want
-        for want, dim in zip(asked, dims, strict=True)
-    ]
-
-
-def _permuted(noise_shape: NoiseShape, order: Sequence[int]) -> NoiseShape:
-    """Returns the shape of noise on a tensor whose axes are permuted."""
-    if noise_shape is None:
-        return None
-    return tuple(noise_shape[axis] for axis in order)
 
 
 def _reshape_like(y: tf.Tensor, x: tf.Tensor) -> tf.Tensor:

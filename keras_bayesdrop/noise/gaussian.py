@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_rate
 from keras_bayesdrop._core.validate import invalid
+from keras_bayesdrop.noise.base import OpEffect
 from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.noise.induced import IntegratedNoise
 from keras_bayesdrop.noise.induced import ScaleMixture
@@ -70,6 +71,10 @@ class Gaussian(IntegratedNoise):
     def op_settings(self) -> tuple[int, float]:
         """Returns 0 as the threshold, and the standard deviation."""
         return 0, self.stddev
+
+    def op_effect(self) -> OpEffect:
+        """Returns a Gaussian factor."""
+        return factor_effect(self.stddev)
 
     def quantile(self, u: Any) -> Any:
         """Returns `1 + stddev * z`, `z` the normal quantile at `u`."""
@@ -137,3 +142,8 @@ def perturb(x: tf.Tensor, words: tf.Tensor, stddev: Any) -> tf.Tensor:
     """Multiplies by `1 + stddev * z`, with `z` the normal draw of a word."""
     draw = words_to_normal(words, x.dtype)
     return x * (1.0 + as_scalar(stddev, x.dtype) * draw)
+
+
+def factor_effect(stddev: Any) -> OpEffect:
+    """Returns the effect of `perturb` in the compiled op."""
+    return OpEffect("gaussian", 0, (stddev, 0.0, 0.0))

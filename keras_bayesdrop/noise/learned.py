@@ -9,7 +9,10 @@ from typing import ClassVar
 import tensorflow as tf
 
 from keras_bayesdrop.noise.base import Noise
+from keras_bayesdrop.noise.base import OpEffect
 from keras_bayesdrop.noise.bernoulli import drop
+from keras_bayesdrop.noise.bernoulli import mask_effect
+from keras_bayesdrop.noise.gaussian import factor_effect
 from keras_bayesdrop.noise.gaussian import perturb
 from keras_bayesdrop.random.philox import rate_tensor_to_threshold
 from keras_bayesdrop.random.philox import words_to_uniform
@@ -47,6 +50,10 @@ class LearnedBernoulli(_Learned):
         """Returns the threshold and the scale at the time of the call."""
         rate = self.source().rate_tensor()  # type: ignore[union-attr]
         return rate_tensor_to_threshold(rate), 1.0 / (1.0 - rate)
+
+    def op_effect(self) -> OpEffect:
+        """Returns a mask with the rate at the time of the call."""
+        return mask_effect(*self.op_settings())
 
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Multiplies by `keep / (1 - rate)`."""
@@ -101,6 +108,11 @@ class LearnedGaussian(_Learned):
         """Returns 0 and the standard deviation, if that is a scalar."""
         stddev = self.stddev()
         return (0, stddev) if stddev.shape.rank == 0 else None
+
+    def op_effect(self) -> OpEffect | None:
+        """Returns a Gaussian factor, if all units have one variance."""
+        stddev = self.stddev()
+        return factor_effect(stddev) if stddev.shape.rank == 0 else None
 
     def apply(self, x: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Multiplies by `1 + sqrt(alpha) * z`."""

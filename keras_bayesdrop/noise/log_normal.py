@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import check_positive
+from keras_bayesdrop.noise.base import OpEffect
 from keras_bayesdrop.noise.induced import IntegratedNoise
 from keras_bayesdrop.noise.multiplicative import check_finite
 from keras_bayesdrop.noise.multiplicative import keep_checked
@@ -80,6 +81,13 @@ class LogNormal(IntegratedNoise):
         """
         draw = words_to_normal(words, tf.float64)
         return tf.exp(self.loc + self.scale * draw)
+
+    def op_effect(self) -> OpEffect:
+        """Returns a log-normal factor."""
+        # The mean is divided out: loc - log(mean).
+        return OpEffect(
+            "log_normal", 0, (self.scale, -(self.scale**2) / 2, 0.0)
+        )
 
     def log_prob(self, value: Any) -> tf.Tensor:
         """Returns the log-density of `xi`."""

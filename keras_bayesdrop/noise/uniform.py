@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_bayesdrop._core.arrays import Float64Array
 from keras_bayesdrop._core.validate import invalid
+from keras_bayesdrop.noise.base import OpEffect
 from keras_bayesdrop.noise.induced import IntegratedNoise
 from keras_bayesdrop.noise.induced import SquaredNoise
 from keras_bayesdrop.noise.induced import unit_interval
@@ -68,6 +69,11 @@ class Uniform(IntegratedNoise):
     def quantile(self, u: Any) -> Any:
         """Returns `low + (high - low) * u`."""
         return self.low + (self.high - self.low) * u
+
+    def op_effect(self) -> OpEffect:
+        """Returns a uniform factor."""
+        low, high = (end / self.normalizer for end in (self.low, self.high))
+        return OpEffect("uniform", 0, (high - low, low, 0.0))
 
     def log_prob(self, value: Any) -> tf.Tensor:
         """Returns the log-density of `xi`."""

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise.draws import Draws
-from keras_bayesdrop.noise.draws import NoiseShape
+from keras_bayesdrop.noise.noise_shape import NoiseShape
 from keras_bayesdrop.plan.layer_forms import LayerForm
 
 

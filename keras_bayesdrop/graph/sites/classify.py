@@ -17,7 +17,7 @@ from keras_bayesdrop.noise import Gaussian
 from keras_bayesdrop.noise import Multiplicative
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise import NoiseSource
-from keras_bayesdrop.noise.draws import NoiseShape
+from keras_bayesdrop.noise.noise_shape import NoiseShape
 
 _NOISE_LAYERS = (
     keras.layers.Dropout,

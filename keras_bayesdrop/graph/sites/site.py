@@ -5,7 +5,7 @@ import dataclasses
 from typing import Any
 
 from keras_bayesdrop.noise import Noise
-from keras_bayesdrop.noise.draws import NoiseShape
+from keras_bayesdrop.noise.noise_shape import NoiseShape
 
 
 @dataclasses.dataclass(frozen=True)
