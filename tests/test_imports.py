@@ -44,7 +44,7 @@ PREDICTION = (
     {"head_structure", "witness"},
     {"reading"},
     {"labels"},
-    {"request"},
+    {"request", "sampling.block_means"},
     {"sampling.accumulate", "sampling.geometry"},
     {"sampling.sketch", "sampling.kept_samples"},
     {"sampling.programs", "sampling.tiles", "sampling.tolerance"},

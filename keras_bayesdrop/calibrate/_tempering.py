@@ -9,6 +9,7 @@ import numpy as np
 from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.predictive import Predictive
+from keras_bayesdrop.predictive.samples import sample_moments
 
 
 def to_logits(p: Array, kind: str) -> Array:
@@ -71,12 +72,19 @@ def temper_samples(p: Predictive, h: float) -> Predictive:
         )
     kind = p.head.observation
     samples = at_temperature(to_logits(p.samples, kind), kind, h)
+    moments = {
+        "mean": samples.mean(axis=0, dtype=np.float64),
+        "variance": samples.var(axis=0, ddof=1, dtype=np.float64),
+    }
+    if p.mean_variance is not None:
+        wide = samples.astype(np.float64)
+        moments = sample_moments(wide, balanced=True)
     return dataclasses.replace(
         p,
-        mean=samples.mean(axis=0, dtype=np.float64).astype(p.mean.dtype),
-        variance=samples.var(axis=0, ddof=1, dtype=np.float64).astype(
-            p.variance.dtype
-        ),
+        **{
+            name: values.astype(getattr(p, name).dtype)
+            for name, values in moments.items()
+        },
         samples=samples.astype(p.samples.dtype),
         quantile_levels=None,
         quantile_values=None,
@@ -98,12 +106,13 @@ def temper_mean(p: Predictive, h: float) -> Predictive:
         moved = np.minimum(variance * slope**2, new * (1 - new))
         return np.asarray(moved, dtype=variance.dtype)
 
-    sampled = p.sampled_variance
+    sampled, of_mean = p.sampled_variance, p.mean_variance
     return dataclasses.replace(
         p,
         mean=new.astype(p.mean.dtype),
         variance=carried(p.variance),
         sampled_variance=None if sampled is None else carried(sampled),
+        mean_variance=None if of_mean is None else carried(of_mean),
         samples=None,
         quantile_levels=None,
         quantile_values=None,

@@ -53,11 +53,12 @@ def default_stats(p: "Predictive") -> Stats:
     if p.num_samples_used is not None and p.num_samples_used.size:
         most = int(p.num_samples_used.max())
         return Stats(num_samples=most, num_rows=num_rows)
-    if p.vote_counts is not None or p.sampled_variance is not None:
+    counted = ("vote_counts", "sampled_variance", "mean_variance")
+    if any(getattr(p, name) is not None for name in counted):
         raise BayesdropError(
             "The number of samples is not known. Expected `stats` or "
-            "`samples` beside `vote_counts` or `sampled_variance`. Received: "
-            "stats=None, samples=None"
+            "`samples` beside `vote_counts`, `sampled_variance` or "
+            "`mean_variance`. Received: stats=None, samples=None"
         )
     return Stats(num_samples=0, num_rows=num_rows, method="moments")
 
@@ -94,6 +95,11 @@ def check_fields(p: "Predictive", quantities: "Quantities") -> None:
             "together or neither. Received: one of them is None"
         )
     _check_noise(p, quantities)
+    if p.mean_variance is not None and np.any(p.mean_variance < 0):
+        raise BayesdropError(
+            "Invalid value for argument `mean_variance`. Expected variances, "
+            f"which are not negative. Received: {p.mean_variance.min()}"
+        )
     if p.stats.num_rows != len(p.mean):
         raise BayesdropError(
             "Invalid value for argument `stats`. Expected "
@@ -119,6 +125,7 @@ def _check_shapes(p: "Predictive", quantities: "Quantities") -> None:
         "between": shape,
         "noise_variance": shape,
         "noise_samples": (p.stats.num_samples, *shape),
+        "mean_variance": shape,
     }
     for name, wanted in expected.items():
         array = getattr(p, name)

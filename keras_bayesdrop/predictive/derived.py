@@ -11,11 +11,8 @@ import numpy.typing as npt
 
 from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop._core.arrays import Float64Array
-from keras_bayesdrop._core.memory import available_memory
-from keras_bayesdrop._core.memory import describe_bytes
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import MissingSamplesError
-from keras_bayesdrop.errors import TooLargeError
 from keras_bayesdrop.predictive import quantities
 from keras_bayesdrop.predictive.base import Quantities
 from keras_bayesdrop.predictive.base import need_samples
@@ -24,7 +21,7 @@ from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.quantiles import check_quantile_levels
 from keras_bayesdrop.predictive.quantiles import quantiles_of
 from keras_bayesdrop.predictive.quantities import Summary
-from keras_bayesdrop.predictive.samples import fit_type
+from keras_bayesdrop.predictive.samples import covariance_of
 from keras_bayesdrop.predictive.samples import mean_entropy
 from keras_bayesdrop.predictive.select import quantities_of
 from keras_bayesdrop.predictive.stats import Stats
@@ -53,6 +50,7 @@ class Derived:
     within: Array | None
     between: Array | None
     noise_variance: Array | None
+    mean_variance: Array | None
 
     # The head.
 
@@ -86,6 +84,14 @@ class Derived:
         with their number; `std` does not. Only sampled noise counts:
         `sampled_variance`, where it is there, takes the place of the
         variance. Zero for a prediction by moments, which has no samples.
+
+        Balanced draws have a smaller error, which the means of their `B`
+        whole blocks of 16 samples show. A few of these means say little, so
+        that the error of independent draws counts with a weight of 4:
+
+            mc_error**2 = (4 * std**2 / T + (B - 1) * mean_variance) / (B + 3)
+
+        and at most `16 / 15 * std**2 / T`, which balanced draws never exceed.
         """
         if self.sampled_variance is not None:
             std = np.sqrt(self.sampled_variance)
@@ -94,7 +100,7 @@ class Derived:
         else:
             return np.zeros_like(self.mean)
         counts = self._counts(self.mean.ndim)
-        return self._float(quantities.mc_error(std, counts))
+        return self._float(quantities.mc_error(std, counts, self.mean_variance))
 
     def quantile(self, q: float | Sequence[float]) -> Array:
         """Returns quantiles of the samples.
@@ -257,8 +263,9 @@ class Derived:
                                     : t } / (T - 1)
 
         It needs kept samples. Its diagonal is `variance`, except for an
-        ensemble in which networks differ in their number of samples. Outputs
-        with several axes are counted along the flattened axes.
+        ensemble in which networks differ in their number of samples, or have
+        balanced draws. Outputs with several axes are counted along the
+        flattened axes. That of balanced draws is unbiased like `variance`.
 
         Returns:
             Array `[rows, outputs, outputs]`.
@@ -272,14 +279,8 @@ class Derived:
         ```
         """
         samples = need_samples(self._result, "covariance")
-        rows = len(self.mean)
-        mean = self.mean.reshape(rows, -1).astype(np.float64)
-        _check_room(rows, mean.shape[1])
-        products = np.zeros((rows, mean.shape[1], mean.shape[1]))
-        for sample in samples:
-            distance = sample.reshape(rows, -1) - mean
-            products += distance[:, :, None] * distance[:, None, :]
-        return fit_type(products / (len(samples) - 1), self.mean.dtype)
+        balanced = self.mean_variance is not None
+        return covariance_of(samples, self.mean, balanced)
 
     # Against data, and as other objects.
 
@@ -361,6 +362,7 @@ class Derived:
             self.stats.sampled,
             self.sampled_variance,
             self.noise_variance,
+            self.mean_variance,
         )
 
     def _float(self, values: npt.ArrayLike) -> Array:
@@ -380,15 +382,3 @@ class Derived:
             return self.mean_entropy.astype(np.float64)
         samples = need_samples(self._result, name)
         return mean_entropy(samples, self._quantities)
-
-
-def _check_room(rows: int, outputs: int) -> None:
-    """Raises if the covariances of all rows do not fit into memory."""
-    # The result, and the products of one sample.
-    needed, room = 2 * rows * outputs**2 * 8, available_memory()
-    if room is not None and needed > room:
-        raise TooLargeError(
-            "Covariances do not fit into memory. Expected fewer rows or "
-            f"outputs, for at most {describe_bytes(room)}. Received: {rows} "
-            f"rows of {outputs} outputs, which take {describe_bytes(needed)}"
-        )

@@ -10,7 +10,9 @@ Every network weighs the same, whatever the number of its samples:
 `within + between` is the variance of the mixture of all samples. `variance`
 divides it by `1 - sum{ w[i]**2 : i }`, where sample `i` has the weight
 `w[i] = 1 / (M * T[k])`: if all networks have `T` samples, that is the
-denominator `M * T - 1` of the unbiased variance of all samples together.
+denominator `M * T - 1` of the unbiased variance of all samples together. Of
+balanced draws, and where a part of the noise is in closed form, it adds the
+variance of the mean instead.
 """
 
 import dataclasses
@@ -64,11 +66,12 @@ def mix(
     error = np.asarray(errors) / count**2
     variance = within + between
     method = _method(members)
-    if method == "sampling":
+    balanced = any(p.mean_variance is not None for p in members)
+    if method == "sampling" and not balanced:
         counts = [_samples_of(p) for p in members]
         variance = unbiased_mixture(variance, counts)
     else:
-        variance = variance + error
+        variance = variance + np.asarray(sum(map(_of_mean, members))) / count**2
     stats, used = _stats(members, method)
     drawn = stats.num_samples if used is None else _per_row(used, mean.ndim)
     dtype = np.result_type(*(p.mean.dtype for p in members))
@@ -134,6 +137,13 @@ def _method(members: Sequence["Predictive"]) -> str:
     """Returns the method of the members that have noise."""
     noisy = [p.stats.method for p in members if p.stats.method != POINT]
     return noisy[0] if noisy else "sampling"
+
+
+def _of_mean(p: "Predictive") -> Any:
+    """Returns the variance of the mean of a member, without bias."""
+    if p.mean_variance is not None:
+        return p.mean_variance.astype(np.float64)
+    return np.square(p.mc_error.astype(np.float64))
 
 
 def _samples_of(p: "Predictive") -> Any:

@@ -16,6 +16,13 @@ from typing import Protocol
 import numpy as np
 
 from keras_bayesdrop._core.arrays import Float64Array
+from keras_bayesdrop._core.choice import SAMPLES_PER_BLOCK
+
+# The weight, in degrees of freedom, that `mc_error` of balanced draws gives to
+# the variance of independent ones: see benchmarks/lab/05_balanced_error.py.
+_WEIGHT_OF_INDEPENDENT = 4.0
+# No two samples of a balanced block are more alike than that.
+_LARGEST_RATIO = SAMPLES_PER_BLOCK / (SAMPLES_PER_BLOCK - 1)
 
 
 class Arrays(Protocol):
@@ -32,6 +39,9 @@ class Arrays(Protocol):
 
     def maximum(self, x: Any, y: Any, /) -> Any:
         """The larger of two, element by element."""
+
+    def minimum(self, x: Any, y: Any, /) -> Any:
+        """The smaller of two, element by element."""
 
     def where(self, condition: Any, x: Any, y: float, /) -> Any:
         """Takes `x` where a condition holds, else the number `y`."""
@@ -58,6 +68,7 @@ class _NumPy:
     log = staticmethod(np.log)
     sqrt = staticmethod(np.sqrt)
     maximum = staticmethod(np.maximum)
+    minimum = staticmethod(np.minimum)
     clip = staticmethod(np.clip)
     full_like = staticmethod(np.full_like)
 
@@ -91,6 +102,8 @@ class Summary:
             is some but not all of it.
         noise_variance: Array `[rows, outputs]`, the mean over the samples of
             the variance of the noise, if the model predicts it.
+        mean_variance: Array `[rows, outputs]`, the variance of the mean over
+            other draws, if that is not the sampled variance over `T`.
     """
 
     mean: Any
@@ -99,14 +112,110 @@ class Summary:
     all_sampled: bool = True
     sampled_variance: Any = None
     noise_variance: Any = None
+    mean_variance: Any = None
 
 
-def mc_error(std: Any, num_samples: Any, xp: Arrays = NUMPY) -> Any:
+def mc_error(
+    std: Any, num_samples: Any, mean_variance: Any = None, xp: Arrays = NUMPY
+) -> Any:
     """Standard error of a mean of samples.
 
-    mc_error = std / sqrt(T)
+        mc_error = std / sqrt(T)
+
+    Of balanced draws, with `B` whole blocks of 16 samples:
+
+        mc_error**2 = (w * std**2 / T + (B - 1) * mean_variance) / (w + B - 1)
+
+    and no more than `16 / 15 * std**2 / T`. Few block means say little about
+    their variance; `w = 4` degrees of freedom are those of a variance that is
+    rather too large.
+
+    Args:
+        std: Standard deviation over the samples.
+        num_samples: Their number `T`, or an integer array.
+        mean_variance: See `Summary`.
+        xp: The array library.
     """
-    return xp.wide(std) / xp.sqrt(xp.wide(num_samples))
+    if mean_variance is None:
+        return xp.wide(std) / xp.sqrt(xp.wide(num_samples))
+    spread = xp.wide(std)
+    independent = spread * spread / xp.wide(num_samples)
+    degrees = xp.maximum(xp.wide(num_samples // SAMPLES_PER_BLOCK) - 1.0, 0.0)
+    weight = _WEIGHT_OF_INDEPENDENT
+    blend = weight * independent + degrees * xp.wide(mean_variance)
+    return xp.sqrt(
+        xp.minimum(blend / (weight + degrees), _LARGEST_RATIO * independent)
+    )
+
+
+def has_block_variance(num_samples: int) -> bool:
+    """Returns whether there are enough whole blocks to compare their means."""
+    return num_samples >= 2 * SAMPLES_PER_BLOCK
+
+
+def block_moments(
+    squares: Any, blocks: Sequence[Any], num_samples: int, xp: Arrays = NUMPY
+) -> tuple[Any, Any]:
+    """Unbiased variance of balanced samples, and that of their mean.
+
+    Args:
+        squares: Sum over samples of the squared distance from their mean.
+        blocks: Mean of the whole blocks; sum over them of the squared distance
+            of a block's mean from it; sum of the samples that are left.
+        num_samples: Their number `T`, at least 32.
+        xp: The array library.
+    """
+    middle, block_squares, rest = map(xp.wide, blocks)
+    left = num_samples % SAMPLES_PER_BLOCK
+    apart = rest / left - middle if left else 0.0 * middle
+    _, mean_variance = block_variance(
+        xp.wide(squares), block_squares, apart * apart, num_samples
+    )
+    # Below 0 is rounding.
+    mean_variance = xp.maximum(mean_variance, 0.0)
+    return xp.wide(squares) / num_samples + mean_variance, mean_variance
+
+
+def block_variance(
+    squares: Any,
+    block_squares: Any,
+    rest_square: Any,
+    num_samples: int,
+) -> tuple[Any, Any]:
+    """What `block_moments` returns, of squares or of products.
+
+    The variance of one sample is `V`, the covariance of two of one block `C`.
+    Blocks are independent. With `n[k]` samples in block `k`, whole or not:
+
+        mean_variance = sum{ n[k] * (V + (n[k] - 1) * C) : k } / T**2
+        variance      = sum{ (y[t] - mean)**2 : t } / T + mean_variance
+
+    `V - C` is estimated by the squares within blocks, and `V + 15 * C`, which
+    is 16 times the variance of the mean of a whole block, by these means.
+    Both results are linear in the squares: products of two outputs in their
+    place give a covariance.
+
+    Args:
+        squares: Sum over samples of the squared distance from their mean.
+        block_squares: Sum over whole blocks of the squared distance of a
+            block's mean from the mean of all of them.
+        rest_square: Squared distance of the mean of the last samples, which
+            do not fill a block, from that of the whole blocks; 0 if there are
+            none.
+        num_samples: Their number `T`, at least 32.
+    """
+    size = SAMPLES_PER_BLOCK
+    blocks, rest = divmod(num_samples, size)
+    between = size * block_squares
+    apart = (size * blocks * rest / num_samples) * rest_square
+    within = squares - between - apart
+    # V - C and V + 15 * C.
+    inner = within / (num_samples - blocks - bool(rest))
+    outer = between / (blocks - 1)
+    of_rest = ((size - rest) * inner + rest * outer) / size
+    total = size * blocks * outer + rest * of_rest
+    mean_variance = total / num_samples**2
+    return squares / num_samples + mean_variance, mean_variance
 
 
 def noise_variance(
@@ -146,10 +255,13 @@ def label_variance(s: Summary, xp: Arrays = NUMPY) -> Any:
 def biased_variance(s: Summary, xp: Arrays = NUMPY) -> Any:
     """Variance over the samples that has `T` in its denominator.
 
-    It is the variance of the estimated mixture itself. Noise that is
-    integrated in closed form has no bias.
+    It is the variance of the estimated mixture itself: the unbiased one is
+    larger by the variance of the mean. Noise that is integrated in closed form
+    has no bias.
     """
     biased = xp.wide(s.variance)
+    if s.mean_variance is not None:
+        return biased - xp.wide(s.mean_variance)
     if s.all_sampled:
         return biased * ((s.num_samples - 1) / s.num_samples)
     if s.sampled_variance is not None:

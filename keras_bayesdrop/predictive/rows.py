@@ -30,6 +30,7 @@ ROW_AXES = {
     "between": 0,
     "noise_variance": 0,
     "noise_samples": 1,
+    "mean_variance": 0,
 }
 
 

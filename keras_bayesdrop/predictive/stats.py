@@ -37,9 +37,9 @@ class Stats:
         samples_per_second: Rows times samples, per second.
         batch_size: Number of rows in memory at a time.
         variance_reduction: If a part of the noise was integrated in closed
-            form: the mean variance over the mean of its sampled part. The
-            squared Monte Carlo error of plain sampling is larger by this
-            factor. `None` otherwise.
+            form: the mean variance over the mean of its sampled part. With
+            independent draws the squared Monte Carlo error of plain sampling
+            is larger by this factor. `None` otherwise.
         num_replicas: Number of devices, of all workers, that shared the work.
         num_members: Number of networks, if the prediction is that of an
             ensemble; else `None`.
@@ -71,3 +71,8 @@ class Stats:
     def sampled(self) -> bool:
         """True if all noise was sampled, so that samples of outputs exist."""
         return self.method not in ("moments", "rao_blackwell", "point")
+
+    @property
+    def has_blocks(self) -> bool:
+        """True if each 16 samples of one network are a balanced block."""
+        return self.draws == "balanced" and self.num_members is None

@@ -20,6 +20,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bayesdrop._core.choice import SAMPLES_PER_BLOCK as SAMPLES_PER_BLOCK
 from keras_bayesdrop.random.balanced import HALVES_PER_COUNTER
 from keras_bayesdrop.random.balanced import ORDER_SITES
 from keras_bayesdrop.random.balanced import balance_block
@@ -27,7 +28,6 @@ from keras_bayesdrop.random.balanced import balance_sample
 from keras_bayesdrop.random.balanced import block_strata
 from keras_bayesdrop.random.balanced import halves_of
 
-SAMPLES_PER_BLOCK = 16
 WORDS_PER_COUNTER = 4
 # The counters of later samples would be those of the next site.
 LAST_SAMPLE = SAMPLES_PER_BLOCK * 2**32 - 1

@@ -22,6 +22,7 @@ from keras_bayesdrop.prediction.reading import Readings
 from keras_bayesdrop.prediction.sampling import accumulate
 from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import Sampler
+from keras_bayesdrop.prediction.sampling.repeats import is_balanced
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 from keras_bayesdrop.random.seeds import member_key
 from keras_bayesdrop.serving.quantities import QUANTITIES
@@ -88,6 +89,7 @@ class Network:
             return self._without_noise(cut, key)
         size = self._samples_at_once(num_rows)
         last = tf.constant(self.num_samples)
+        balanced = is_balanced(plan, self.masks)
 
         def draw(first: tf.Tensor) -> list[tuple[tf.Tensor, ...]]:
             """Returns blocks [rows, samples, ...] of every result."""
@@ -109,7 +111,9 @@ class Network:
         def next_block(first: tf.Tensor, states: Any, kept: Any) -> Any:
             blocks = draw(first)
             states = [
-                accumulate.next_block(state, values, head.task, *noise)
+                accumulate.next_block(
+                    state, values, head.task, *noise, balanced=balanced
+                )
                 for state, (values, *noise), head in zip(
                     states, blocks, heads, strict=True
                 )
@@ -118,7 +122,7 @@ class Network:
 
         blocks = draw(tf.constant(0))
         states = [
-            accumulate.first_block(values, head.task, *noise)
+            accumulate.first_block(values, head.task, *noise, balanced=balanced)
             for (values, *noise), head in zip(blocks, heads, strict=True)
         ]
         kept = self._keep(self._arrays(blocks), blocks, tf.constant(0))
@@ -187,7 +191,12 @@ class Network:
                 samples = kept[number].concat()
                 rows_on = blocks[number][0].shape[2:]
                 samples.set_shape([None, None, *rows_on])
-            statistics = statistics_of(states[number], head, self.num_samples)
+            statistics = statistics_of(
+                states[number],
+                head,
+                self.num_samples,
+                is_balanced(self.plan, self.masks),
+            )
             drawn.append(Drawn(statistics, samples))
         return drawn
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bayesdrop.prediction.sampling import accumulate
 from keras_bayesdrop.predictive import quantities
 from keras_bayesdrop.predictive.base import Quantities
 from keras_bayesdrop.predictive.heads import Head
@@ -29,6 +30,7 @@ class _TensorFlow:
     log = staticmethod(tf.math.log)
     sqrt = staticmethod(tf.sqrt)
     maximum = staticmethod(tf.maximum)
+    minimum = staticmethod(tf.minimum)
     clip = staticmethod(tf.clip_by_value)
 
     def wide(self, x: Any) -> tf.Tensor:
@@ -66,6 +68,7 @@ class Statistics:
         within: Of an ensemble, the mean of the variances of its networks.
         between: Of an ensemble, the variance of the means of its networks.
         sampled_std: Of an ensemble, what `mc_error` is made of.
+        mean_variance: Of balanced draws, the variance of the mean, float64.
     """
 
     formulas: Quantities
@@ -79,6 +82,7 @@ class Statistics:
     within: Any = None
     between: Any = None
     sampled_std: Any = None
+    mean_variance: Any = None
 
     @property
     def summary(self) -> Summary:
@@ -96,17 +100,23 @@ class Statistics:
             self.variance,
             self.num_samples,
             noise_variance=self.noise,
+            mean_variance=self.mean_variance,
         )
 
 
 def statistics_of(
-    state: Sequence[tf.Tensor], head: Head | str, num_samples: int
+    state: Sequence[tf.Tensor],
+    head: Head | str,
+    num_samples: int,
+    balanced: bool = False,
 ) -> Statistics:
     """Reads the state that `prediction.sampling.accumulate` leaves.
 
     One sample, of a network without noise, has the variance 0.
     """
-    _, shift, mean, m2, *sums = state
+    _, shift, *rest = state
+    (mean, m2, *blocks), sums = accumulate.apart(rest, balanced)
+    sums = list(sums)
     formulas = formulas_of(head)
     noise = None
     if formulas.has_learned_noise:
@@ -117,6 +127,12 @@ def statistics_of(
     variance = tf.cast(m2, shift.dtype) / degrees
     # As `accumulate.finish` does it: float32 where it holds the variance.
     wide = _wide(m2) / degrees
+    mean_variance = wide / num_samples if balanced else None
+    if balanced and quantities.has_block_variance(num_samples):
+        wide, mean_variance = quantities.block_moments(
+            m2, blocks, num_samples, TENSORFLOW
+        )
+        variance = tf.cast(wide, shift.dtype)
     smallest = float(np.finfo(shift.dtype.as_numpy_dtype).tiny)
     held = (variance >= smallest) & (variance < math.inf)
     return Statistics(
@@ -128,6 +144,7 @@ def statistics_of(
         entropies,
         votes,
         noise,
+        mean_variance=mean_variance,
     )
 
 
@@ -143,12 +160,20 @@ def mixed(members: Sequence[Statistics]) -> Statistics:
         TENSORFLOW,
     )
     between = quantities.variance_between(means, TENSORFLOW)
-    wide = quantities.unbiased_mixture(within + between, counts)
     # Per network: the variance of its mean over its samples.
     errors = [
         _wide(s.variance) / samples
         for s, samples in zip(members, counts, strict=True)
     ]
+    if all(s.mean_variance is None for s in members):
+        wide = quantities.unbiased_mixture(within + between, counts)
+    else:
+        of_means = [
+            error if s.mean_variance is None else s.mean_variance
+            for s, error in zip(members, errors, strict=True)
+        ]
+        wide = within + between + sum(of_means) / count**2
+        errors = [tf.square(_error(s)) for s in members]
     dtype = first.mean.dtype
 
     def total_share(name: str) -> Any:
@@ -215,8 +240,13 @@ def _std(s: Statistics) -> tf.Tensor:
 
 
 def _mc_error(s: Statistics) -> tf.Tensor:
+    return _narrow(_error(s), s)
+
+
+def _error(s: Statistics) -> tf.Tensor:
+    """Returns the standard error of the mean, float64."""
     std = s.std if s.sampled_std is None else s.sampled_std
-    return _narrow(quantities.mc_error(std, s.num_samples, TENSORFLOW), s)
+    return quantities.mc_error(std, s.num_samples, s.mean_variance, TENSORFLOW)
 
 
 def _aleatoric(s: Statistics) -> tf.Tensor:

@@ -29,6 +29,18 @@ CASES = {
     },
     "adaptive": {"num_samples": 200, "tolerance": 0.05},
     "one block": {"num_samples": 10, "batch_size": 8},
+    "balanced": {
+        "draws": "balanced",
+        "engine": "reference",
+        "batch_size": 4,
+        "num_samples": 50,
+    },
+    "balanced, adaptive": {
+        "draws": "balanced",
+        "engine": "reference",
+        "num_samples": 200,
+        "tolerance": 0.05,
+    },
     "learned noise": {
         "head": "heteroscedastic",
         "batch_size": 4,
@@ -51,6 +63,7 @@ FIELDS = (
     "num_samples_used",
     "noise_variance",
     "noise_samples",
+    "mean_variance",
 )
 
 

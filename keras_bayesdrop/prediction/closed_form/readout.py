@@ -115,9 +115,11 @@ class ClosedFormReadout(Readout):
         samples = samples // 16 * 16 or 1 << (samples.bit_length() - 1)
         return Geometry(rows, samples)
 
-    def collector(self, output: int, first_row: int, number: int) -> Any:
+    def collector(
+        self, output: int, first_row: int, number: int, balanced: bool
+    ) -> Any:
         """Returns what collects an output of some rows."""
-        return ConditionalCollector(self._job.heads[output])
+        return ConditionalCollector(self._job.heads[output], balanced)
 
     def read(self, outputs: list[tf.Tensor]) -> list[Any]:
         """Returns, per result, its moments given every sample."""
@@ -203,10 +205,12 @@ class ConditionalCollector:
 
     Args:
         head: How the output is read.
+        balanced: Whether the draws are balanced in blocks of 16 samples.
     """
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: Head, balanced: bool = False) -> None:
         self.head = head
+        self.balanced = balanced
         self.state: accumulate.State | None = None
         # Sums over samples, float64.
         self.variance: Any = 0.0
@@ -218,9 +222,13 @@ class ConditionalCollector:
     ) -> None:
         """Takes the fields of `OutputMoments`, [rows, samples, ...]."""
         if self.state is None:
-            self.state = accumulate.start(mean, "regression")
+            self.state = accumulate.start(
+                mean, "regression", balanced=self.balanced
+            )
         else:
-            self.state = accumulate.advance(self.state, mean, "regression")
+            self.state = accumulate.advance(
+                self.state, mean, "regression", balanced=self.balanced
+            )
         self.variance += _sum_samples(variance)
         if entropy is not None:
             self.entropy = (0.0 if self.entropy is None else self.entropy) + (
@@ -235,7 +243,7 @@ class ConditionalCollector:
         """Returns the moments of the samples so far."""
         assert self.state is not None
         count = float(self.state[0])
-        means = accumulate.finish(self.state)
+        means = accumulate.finish(self.state, self.balanced)
         dtype = means.mean.dtype
         variance = self.variance / count + means.variance
         if self.head.observation == "number":
@@ -247,12 +255,14 @@ class ConditionalCollector:
                 noise_variance=None
                 if noise is None
                 else (noise / count).astype(dtype),
+                mean_variance=means.mean_variance,
             )
         return accumulate.SampleMoments(
             means.mean,
             variance.astype(dtype),
             (self.entropy / count).astype(dtype),
             sampled_variance=means.variance.astype(dtype),
+            mean_variance=means.mean_variance,
         )
 
     def take(self, rows: Any) -> "ConditionalCollector":

@@ -14,6 +14,10 @@ Squares of finite float32 numbers may leave the range of float32: those of 1e25
 are infinite there, those of 1e-25 are zero. For numbers (not for probabilities)
 mean and m2 are kept in float64. They are computed in float32 wherever that
 holds them, and once more in float64 for the elements where it does not.
+
+For balanced draws the means of blocks are kept too (`block_means`). Their
+squares add up to less than m2, and count beside it only: they are right in
+float32 wherever m2 is.
 """
 
 import dataclasses
@@ -26,6 +30,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop.prediction import input_data
+from keras_bayesdrop.prediction.sampling import block_means
+from keras_bayesdrop.predictive.quantities import block_moments
+from keras_bayesdrop.predictive.quantities import has_block_variance
 from keras_bayesdrop.predictive.samples import fit_type as fit_type
 from keras_bayesdrop.predictive.samples import holds
 
@@ -56,6 +63,8 @@ class SampleMoments:
             sampled, if that is not all of it.
         noise_variance: Array [rows, ...], mean over samples of the variance
             of learned noise.
+        mean_variance: Array [rows, ...], of balanced draws: the variance of
+            the mean, unbiased.
     """
 
     mean: Any
@@ -64,9 +73,12 @@ class SampleMoments:
     vote_counts: Any = None
     sampled_variance: Any = None
     noise_variance: Any = None
+    mean_variance: Any = None
 
 
-def start(samples: tf.Tensor, task: str, *noise: tf.Tensor) -> State:
+def start(
+    samples: tf.Tensor, task: str, *noise: tf.Tensor, balanced: bool = False
+) -> State:
     """Returns the state after a first block of samples.
 
     Args:
@@ -74,35 +86,43 @@ def start(samples: tf.Tensor, task: str, *noise: tf.Tensor) -> State:
         task: The task of a head.
         *noise: For `"heteroscedastic"`, the variances of the noise, a tensor
             like the samples.
+        balanced: Whether the draws are balanced in blocks of 16 samples.
 
     Returns:
-        Count, shift, mean and m2 (both float64 for numbers), and for classes:
-        sum of entropies, votes; for learned noise: sum of its variances.
+        Count, shift, mean and m2 (both float64 for numbers), of balanced draws
+        the parts of `block_means`, and for classes: sum of entropies, votes;
+        for learned noise: sum of its variances.
     """
-    program, _ = _programs(len(samples.shape), samples.dtype, task)
+    program, _ = _programs(len(samples.shape), samples.dtype, task, balanced)
     return tuple(program(samples, *noise))
 
 
 def advance(
-    state: State, samples: tf.Tensor, task: str, *noise: tf.Tensor
+    state: State,
+    samples: tf.Tensor,
+    task: str,
+    *noise: tf.Tensor,
+    balanced: bool = False,
 ) -> State:
     """Returns the state after one more block of samples."""
-    _, program = _programs(len(samples.shape), samples.dtype, task)
+    _, program = _programs(len(samples.shape), samples.dtype, task, balanced)
     return tuple(program(samples, *noise, *state))
 
 
 @functools.cache
-def _programs(rank: int, dtype: tf.DType, task: str) -> tuple[Any, Any]:
+def _programs(
+    rank: int, dtype: tf.DType, task: str, balanced: bool
+) -> tuple[Any, Any]:
     """Compiles `start` and `advance`, for any sizes."""
     count = 2 if task == "heteroscedastic" else 1
 
     def begin(*blocks: tf.Tensor) -> list[tf.Tensor]:
         samples, *noise = blocks
-        return first_block(samples, task, *noise)
+        return first_block(samples, task, *noise, balanced=balanced)
 
     def go_on(*tensors: tf.Tensor) -> list[tf.Tensor]:
         (samples, *noise), state = tensors[:count], tensors[count:]
-        return next_block(state, samples, task, *noise)
+        return next_block(state, samples, task, *noise, balanced=balanced)
 
     blocks = [tf.TensorSpec([None] * rank, dtype)] * count
     first = tf.function(begin, autograph=False).get_concrete_function(*blocks)
@@ -112,19 +132,24 @@ def _programs(rank: int, dtype: tf.DType, task: str) -> tuple[Any, Any]:
 
 
 def first_block(
-    samples: tf.Tensor, task: str, *noise: tf.Tensor
+    samples: tf.Tensor, task: str, *noise: tf.Tensor, balanced: bool = False
 ) -> list[tf.Tensor]:
     """Computes what `start` returns, for use inside a program."""
     shift = samples[:, 0]
-    count, mean, m2 = _block(samples, shift)
+
+    def moments(values: tf.Tensor, origin: tf.Tensor) -> list[tf.Tensor]:
+        blocks = block_means.start(values, origin) if balanced else []
+        return [*_block(values, origin)[1:], *blocks]
+
+    count = tf.cast(tf.shape(samples)[1], samples.dtype)
+    quick: Sequence[tf.Tensor] = moments(samples, shift)
     if _is_widened(samples.dtype, task):
-        mean, m2 = _widened(
-            mean,
-            m2,
+        quick = _widened(
+            quick,
             lambda: _moved(samples, shift),
-            lambda: _block(_wide(samples), _wide(shift))[1:],
+            lambda: moments(_wide(samples), _wide(shift)),
         )
-    return [count, shift, mean, m2, *_sums(samples, task, *noise)]
+    return [count, shift, *quick, *_sums(samples, task, *noise)]
 
 
 def next_block(
@@ -132,37 +157,46 @@ def next_block(
     samples: tf.Tensor,
     task: str,
     *noise: tf.Tensor,
+    balanced: bool = False,
 ) -> list[tf.Tensor]:
     """Computes what `advance` returns, for use inside a program."""
-    count, shift, old_mean, old_m2, *sums = state
+    count, shift, *rest = state
+    old, sums = apart(rest, balanced)
     dtype = samples.dtype
-    block_count, block_mean, block_m2 = _block(samples, shift)
-    total = count + block_count
-    share = block_count / total
-    mean, m2 = _merged(
-        tf.cast(old_mean, dtype),
-        tf.cast(old_m2, dtype),
-        block_mean,
-        block_m2,
-        share,
-        count,
+
+    def moments(
+        values: tf.Tensor, origin: tf.Tensor, old: Sequence[tf.Tensor]
+    ) -> list[tf.Tensor]:
+        block_count, block_mean, block_m2 = _block(values, origin)
+        before = tf.cast(count, values.dtype)
+        share = block_count / (before + block_count)
+        mean, m2, *blocks = old
+        merged = _merged(mean, m2, block_mean, block_m2, share, before)
+        if balanced:
+            blocks = block_means.advance(blocks, values, origin, count)
+        return [*merged, *blocks]
+
+    quick: Sequence[tf.Tensor] = moments(
+        samples, shift, [tf.cast(each, dtype) for each in old]
     )
     if _is_widened(dtype, task):
-        mean, m2 = _widened(
-            mean,
-            m2,
-            lambda: _moved(samples, shift) | (old_mean != 0) | (old_m2 != 0),
-            lambda: _merged(
-                old_mean,
-                old_m2,
-                *_block(_wide(samples), _wide(shift))[1:],
-                _wide(block_count) / _wide(total),
-                _wide(count),
-            ),
+        quick = _widened(
+            quick,
+            lambda: _moved(samples, shift) | (old[0] != 0) | (old[1] != 0),
+            lambda: moments(_wide(samples), _wide(shift), old),
         )
     more = _sums(samples, task, *noise)
     sums = [a + b for a, b in zip(sums, more, strict=True)]
-    return [total, shift, mean, m2, *sums]
+    total = count + tf.cast(tf.shape(samples)[1], dtype)
+    return [total, shift, *quick, *sums]
+
+
+def apart(
+    rest: Sequence[Any], balanced: bool
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Returns moments and sums of a state, without count and shift."""
+    size = 2 + block_means.PARTS * balanced
+    return rest[:size], rest[size:]
 
 
 def _is_widened(dtype: tf.DType, task: str) -> bool:
@@ -187,22 +221,22 @@ def _merged(
 
 
 def _widened(
-    mean: tf.Tensor,
-    m2: tf.Tensor,
+    quick: Sequence[tf.Tensor],
     vary: Callable[[], tf.Tensor],
     compute: Callable[[], Sequence[tf.Tensor]],
 ) -> Sequence[tf.Tensor]:
-    """Returns mean and m2 in float64, right for elements of any size.
+    """Returns moments in float64, right for elements of any size.
 
     Args:
-        mean: As computed in float32, [rows, ...].
-        m2: Likewise.
+        quick: Mean, m2 and perhaps the parts of `block_means`, as computed in
+            float32, [rows, ...] each.
         vary: Tells which elements have samples that differ.
-        compute: Computes mean and m2 in float64, for all elements.
+        compute: Computes the same in float64, for all elements.
     """
+    _, m2, *_ = quick
     # A comparison with NaN is false, so NaN is out of range.
     in_range = (m2 >= _SMALLEST_M2) & (m2 <= _LARGEST_M2)
-    kept = [_wide(mean), _wide(m2)]
+    kept = [_wide(each) for each in quick]
 
     def choose() -> Any:
         # Elements that do not vary have an m2 of zero, which is right.
@@ -210,14 +244,14 @@ def _widened(
         return tf.cond(
             tf.reduce_any(wrong),
             lambda: [
-                tf.where(wrong, right, quick)
-                for right, quick in zip(compute(), kept, strict=True)
+                tf.where(wrong, right, near)
+                for right, near in zip(compute(), kept, strict=True)
             ],
             lambda: kept,
         )
 
     moments = tf.cond(tf.reduce_all(in_range), lambda: kept, choose)
-    return [tf.ensure_shape(x, mean.shape) for x in moments]
+    return [tf.ensure_shape(x, m2.shape) for x in moments]
 
 
 def _moved(samples: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
@@ -231,19 +265,34 @@ def take(state: State, rows: Any) -> State:
     return (count, *(tf.gather(part, rows) for part in of_rows))
 
 
-def finish(state: State) -> SampleMoments:
+def finish(state: State, balanced: bool = False) -> SampleMoments:
     """Returns the moments that a state holds."""
-    count, shift, mean, m2, *sums = (np.asarray(part) for part in state)
+    count, shift, *rest = (np.asarray(part) for part in state)
+    (mean, m2, *blocks), sums = apart(rest, balanced)
     dtype = shift.dtype
     exact = shift.astype(np.float64) + mean
-    moments = (exact.astype(dtype), _variance(m2, count, dtype))
+    variance, mean_variance = _variance(m2, count, dtype), None
+    if balanced:
+        number = int(count)
+        mean_variance = variance.astype(np.float64) / number
+        if has_block_variance(number):
+            exact_variance, mean_variance = block_moments(m2, blocks, number)
+            variance = fit_type(exact_variance, dtype)
+        mean_variance = fit_type(mean_variance, dtype)
+    moments = SampleMoments(
+        exact.astype(dtype), variance, mean_variance=mean_variance
+    )
     if not sums:
-        return SampleMoments(*moments)
+        return moments
     if len(sums) == 1:
         noise = (sums[0] / count).astype(dtype)
-        return SampleMoments(*moments, noise_variance=noise)
+        return dataclasses.replace(moments, noise_variance=noise)
     entropies, votes = sums
-    return SampleMoments(*moments, (entropies / count).astype(dtype), votes)
+    return dataclasses.replace(
+        moments,
+        mean_entropy=(entropies / count).astype(dtype),
+        vote_counts=votes,
+    )
 
 
 def check(moments: SampleMoments, rows: Any) -> None:

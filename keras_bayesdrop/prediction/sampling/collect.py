@@ -124,6 +124,7 @@ class Collector:
         write: Takes samples to be kept elsewhere, who makes their quantiles:
             the number of the first, and arrays [samples, rows, ...] of values
             and, if it is learned, of the variances of their noise.
+        balanced: Whether the draws are balanced in blocks of 16 samples.
     """
 
     def __init__(
@@ -134,8 +135,10 @@ class Collector:
         most_elements: int | None = None,
         number: int = 0,
         write: Callable[[int, Sequence[Any]], None] | None = None,
+        balanced: bool = False,
     ) -> None:
         self.head = head
+        self.balanced = balanced
         self.quantiles = quantiles if write is None else None
         self.keep_samples = keep_samples and write is None
         self.write = write
@@ -161,11 +164,15 @@ class Collector:
         """
         task, drawn = self.head.task, 0
         if self.state is None:
-            self.state = accumulate.start(values, task, *noise)
+            self.state = accumulate.start(
+                values, task, *noise, balanced=self.balanced
+            )
             self._choose_outputs(values.shape)
         else:
             drawn = int(self.state[0])
-            self.state = accumulate.advance(self.state, values, task, *noise)
+            self.state = accumulate.advance(
+                self.state, values, task, *noise, balanced=self.balanced
+            )
         if self.keep_samples or self.write is not None:
             blocks = [np.swapaxes(x.numpy(), 0, 1) for x in (values, *noise)]
             if self.write is None:
@@ -195,7 +202,7 @@ class Collector:
     def moments(self) -> accumulate.SampleMoments:
         """Returns the moments of the samples so far."""
         assert self.state is not None
-        return accumulate.finish(self.state)
+        return accumulate.finish(self.state, self.balanced)
 
     def take(self, rows: Any) -> "Collector":
         """Returns a collector of some of the rows, by their indexes."""

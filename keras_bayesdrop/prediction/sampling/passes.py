@@ -31,6 +31,7 @@ class Passes:
         num_outputs: Outputs of the model.
         rule: Says when a row has enough samples, if they may stop early.
         share_samples: Whether workers draw some of the samples each.
+        balanced: Whether samples are balanced in blocks of 16.
     """
 
     drawer: Drawer
@@ -39,6 +40,7 @@ class Passes:
     num_outputs: int
     rule: Tolerance | None
     share_samples: bool
+    balanced: bool
 
     def sample(
         self, tile: Tile, geometry: Geometry, step: Callable[[], None]
@@ -76,7 +78,9 @@ class Passes:
                 and read by the others.
         """
         collectors = [
-            self.readout.collector(output, tile.first_row, number)
+            self.readout.collector(
+                output, tile.first_row, number, self.balanced
+            )
             for output in range(self.num_outputs)
         ]
         parts: list[list[Collected]] = [[] for _ in collectors]

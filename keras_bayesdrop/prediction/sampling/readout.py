@@ -59,13 +59,16 @@ class Readout(abc.ABC):
         """Chooses rows and samples of a step for a batch of rows."""
 
     @abc.abstractmethod
-    def collector(self, output: int, first_row: int, number: int) -> Any:
+    def collector(
+        self, output: int, first_row: int, number: int, balanced: bool
+    ) -> Any:
         """Returns what collects an output of some rows.
 
         Args:
             output: Number of the result.
             first_row: Number of the first row.
             number: Number of the pass over the samples.
+            balanced: Whether samples are balanced in blocks of 16.
         """
 
     def read(self, outputs: list[tf.Tensor]) -> list[Any]:
@@ -172,7 +175,9 @@ class SampleReadout(Readout):
             "draws samples once, and keeps them in a file."
         )
 
-    def collector(self, output: int, first_row: int, number: int) -> Collector:
+    def collector(
+        self, output: int, first_row: int, number: int, balanced: bool
+    ) -> Collector:
         """Returns what collects an output of some rows."""
         request, write = self._request, None
         if self._kept is not None:
@@ -188,6 +193,7 @@ class SampleReadout(Readout):
             self._most_elements,
             number,
             write,
+            balanced,
         )
 
     def reserve(self, num_rows: int) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns of samples that only repeat others."""
+"""Tells which samples repeat others, and which are balanced."""
 
 import math
 
 from keras_bayesdrop._core.warn import warn_user
+from keras_bayesdrop.noise.draws import MaskRule
 from keras_bayesdrop.plan import Plan
 
 
@@ -39,3 +40,12 @@ def period_of(plan: Plan) -> int | None:
     if not periods or None in periods:
         return None
     return math.lcm(*(period for period in periods if period is not None))
+
+
+def is_balanced(plan: Plan, masks: MaskRule) -> bool:
+    """Returns whether the samples of a plan are balanced in blocks of 16.
+
+    They are not if all masks come from tables: these have an order of their
+    own, and words have no part in it.
+    """
+    return masks.balanced and period_of(plan) is None

@@ -58,7 +58,6 @@ def predictives(
         num_rows=totals.num_rows,
         seed=job.request.seed,
         masks=choices.masks,
-        draws=choices.draws,
         method=method,
         engine=steps,
         seconds=totals.seconds,
@@ -81,8 +80,14 @@ def _predictive(
         stats = dataclasses.replace(
             stats, variance_reduction=_ratio(moments.variance, sampled)
         )
-    # An output may have several rows for one of `x`.
-    stats = dataclasses.replace(stats, num_rows=len(moments.mean))
+    # Samples of masks from a table are not balanced, whatever was asked for.
+    balanced = moments.mean_variance is not None
+    stats = dataclasses.replace(
+        stats,
+        draws="balanced" if balanced else "independent",
+        # An output may have several rows for one of `x`.
+        num_rows=len(moments.mean),
+    )
     return Predictive(
         head=head,
         mean=moments.mean,
@@ -97,6 +102,7 @@ def _predictive(
         num_samples_used=collected.num_samples if adaptive else None,
         noise_variance=moments.noise_variance,
         noise_samples=collected.noise_samples,
+        mean_variance=moments.mean_variance,
     )
 
 

@@ -39,6 +39,7 @@ from keras_bayesdrop.prediction.sampling.geometry import choose_geometry
 from keras_bayesdrop.prediction.sampling.passes import Passes
 from keras_bayesdrop.prediction.sampling.readout import Readout
 from keras_bayesdrop.prediction.sampling.readout import SampleReadout
+from keras_bayesdrop.prediction.sampling.repeats import is_balanced
 from keras_bayesdrop.prediction.sampling.repeats import warn_of_repeats
 from keras_bayesdrop.prediction.sampling.result import engine_steps
 from keras_bayesdrop.prediction.sampling.result import predictives
@@ -271,6 +272,7 @@ class SamplingRun(Run):
             len(self._job.heads),
             self._rule,
             self._share_samples,
+            is_balanced(self.plan, self._drawer.masks),
         )
         parts: list[list[Collected]] = [[] for _ in self._job.heads]
         for begin in range(0, batch.num_rows, geometry.tile_rows):

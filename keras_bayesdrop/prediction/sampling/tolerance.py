@@ -57,12 +57,19 @@ class Tolerance:
         whole = sampled is None
         std = np.sqrt(variance if whole else sampled, dtype=np.float64)
         summary = Summary(
-            mean, variance, num_samples, whole, sampled, moments.noise_variance
+            mean,
+            variance,
+            num_samples,
+            whole,
+            sampled,
+            moments.noise_variance,
+            moments.mean_variance,
         )
+        error = mc_error(std, num_samples, moments.mean_variance)
         with np.errstate(invalid="ignore"):  # infinite means
             total = variance + quantities_of(head).aleatoric(summary)
         allowed = np.maximum(self.absolute, self.relative * np.sqrt(total))
-        met = (mc_error(std, num_samples) <= allowed) | ~np.isfinite(mean)
+        met = (error <= allowed) | ~np.isfinite(mean)
         return np.all(met.reshape(len(met), -1), axis=1)
 
 
