@@ -131,6 +131,8 @@ bench: $(VENV)/.installed  ## Time prediction; write benchmarks/results.
 	@$(BIN)/python benchmarks/bench_fused.py
 	@$(BIN)/python benchmarks/bench_moments.py --only cost
 	@$(BIN)/python benchmarks/moments_page.py
+	@$(BIN)/python benchmarks/bench_accuracy.py
+	@$(BIN)/python benchmarks/accuracy_page.py
 	@$(BIN)/python benchmarks/readme_table.py
 
 clean:  ## Remove environments, builds and caches.

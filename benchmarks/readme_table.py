@@ -108,6 +108,7 @@ def figures() -> str:
             results["import"]["seconds_added"]["median"],
             "s",
         ),
+        _accuracy_row(folder),
     ]
     return "\n".join([*lines, "", *beside_published(folder)])
 
@@ -163,6 +164,19 @@ def _uci_row(name: str, ours: dict[str, Any]) -> str:
     return (
         f"| MC dropout on {name}, 20 splits: RMSE; log-likelihood | "
         f"{' | '.join(texts)} |"
+    )
+
+
+def _accuracy_row(folder: pathlib.Path) -> str:
+    """Returns the gain by balanced draws on trained networks."""
+    accuracy = json.loads((folder / "accuracy.json").read_text())["ratios"]
+    ratios = [row["shared"]["64"]["ratio"] for row in accuracy.values()]
+    return (
+        "| Squared error of the mean of 64 balanced draws, against 64 "
+        f"independent ones, on {len(ratios)} trained networks "
+        "([which](docs/accuracy.md)) | "
+        f"{min(ratios):.2f} to {max(ratios):.2f}, "
+        f"median {statistics.median(ratios):.2f} |"
     )
 
 
