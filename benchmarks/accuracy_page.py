@@ -31,7 +31,7 @@ QUANTITIES = {
 # Samples of the table with equal numbers, and those of independent draws whose
 # time is that of the table with equal times.
 SAMPLES, TIMED = 64, 256
-MISSING = "–"
+MISSING = "-"
 
 
 def ratios(results: dict[str, Any]) -> str:

@@ -33,12 +33,14 @@ def axes_with_noise(
     """Returns along which axes noise differs; `None` if that is not known."""
     varies = []
     for noise_dim, dim in zip(of_noise, dims, strict=True):
-        if noise_dim is not dim and not isinstance(noise_dim, int):
+        static = isinstance(noise_dim, int)
+        # An open dimension is a tensor, and equal to nothing but itself.
+        same = noise_dim is dim or (
+            static and isinstance(dim, int) and noise_dim == dim
+        )
+        if not same and not (static and noise_dim == 1):
             return None
-        same = noise_dim is dim or noise_dim == dim
-        if not same and noise_dim != 1:
-            return None
-        varies.append(bool(same))
+        varies.append(same)
     return varies
 
 
