@@ -47,15 +47,16 @@ class DropoutChainCpu : public ChainKernel<T> {
 
   absl::Status run(tensorflow::OpKernelContext* ctx, const Chain<T>& chain) override {
     ThreadPool* pool = ctx->device()->tensorflow_cpu_worker_threads()->workers;
-    const ParallelFor parallel_for = [pool](int64_t total, int64_t cost,
-                                            const std::function<void(int64_t, int64_t)>& task) {
-      share(*pool, total, cost, task);
-    };
+    const ParallelFor parallel_for(
+        [pool](int64_t total, int64_t cost, const ParallelFor::Task& task) {
+          share(*pool, total, cost, task);
+        },
+        pool->NumThreads());
     if (run_chain(chain, parallel_for)) {
       return absl::OkStatus();
     }
     return absl::ResourceExhaustedError(
-        "DropoutChain is out of memory. Expected room for one cut network per thread. "
+        "DropoutChain is out of memory. Expected room for a tile of rows per thread. "
         "Received: a failed allocation; lower `batch_size`.");
   }
 };

@@ -44,6 +44,7 @@ struct Call {
   int64_t row = 0, rows = -1;        // all from `row` on
   int64_t sample = 0, samples = -1;  // all from `sample` on
   kbd::ParallelFor parallel_for = pieces(1);
+  int64_t* done = nullptr;  // receives the multiply-adds
 };
 
 template <class T>
@@ -118,7 +119,8 @@ struct Network {
     chain.first_row = shape.first_row + call.row;
     chain.shared = shape.shared;
     chain.out = result.data();
-    check(kbd::run_chain(chain, call.parallel_for, call.strategy, call.subtract), "memory");
+    check(kbd::run_chain(chain, call.parallel_for, call.strategy, call.subtract, call.done),
+          "memory");
     return result;
   }
 
