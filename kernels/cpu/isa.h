@@ -40,12 +40,18 @@ struct Base {
 // error is 1.6 times that of the direct way, at most.
 constexpr double kMostDropped = 0.35;
 
-// The activations of all vectors of a call, of `width` elements each: a step's input, and its sums.
+// The product over the elements that are not zero is taken below this share of them. By a profile
+// it runs at about 0.6 of the dense rate at a share of a quarter; the limit itself has not been
+// swept.
+constexpr double kMostSparse = 0.6;
+
+// The activations of vectors: a step's input, of `width` elements each, and its sums.
 template <class T>
 struct Rows {
   T* input;
   T* sums;
   int64_t width;
+  int64_t sums_width;
   uint64_t* bits;  // which inputs are not zero, [vectors, in / 64 rounded up]
 };
 
@@ -53,36 +59,42 @@ template <class T>
 struct Isa {
   int64_t panel_columns;  // kernels are padded to a multiple of these
   int64_t slab_columns;   // and packed in slabs of these
-  int64_t (*row_width)(const Chain<T>& chain);
   // Bytes of scratch that a task of so many vectors needs.
   int64_t (*cut_scratch)(const Chain<T>& chain, int64_t vectors);
   int64_t (*masked_scratch)(const Chain<T>& chain, int64_t vectors);
   int64_t (*rows_scratch)(const Chain<T>& chain);
   int64_t (*columns_scratch)(const Chain<T>& chain);
+  // Bytes of the activations of so many vectors; and these, in memory of that size.
+  int64_t (*rows_bytes)(const Chain<T>& chain, int64_t vectors);
+  Rows<T> (*rows_in)(const Chain<T>& chain, int64_t vectors, void* memory);
 
   // Packs slabs [first, last) of a kernel, from slabs[0] on.
   void (*pack)(const Step<T>& step, int64_t first, int64_t last, T* slabs);
 
-  // Whether the weights of a slab are such that subtraction keeps its digits.
-  bool (*is_even)(const Step<T>& step, int64_t slab);
-  // A slab of base.sums; and, after all, base.norm of vectors [begin, end).
-  void (*base_columns)(const Chain<T>& chain, const Base<T>& base, int64_t slab, void* scratch);
+  // Whether the weights of columns [column, column + width) are such that subtraction keeps its
+  // digits. The width is a multiple of panel_columns, at most slab_columns; the kernel may end
+  // before.
+  bool (*is_even)(const Step<T>& step, int64_t column, int64_t width);
+  // Such columns of base.sums; and, after all, base.norm of vectors [begin, end). This and the
+  // following return the multiply-adds they did.
+  int64_t (*base_columns)(const Chain<T>& chain, const Base<T>& base, int64_t column, int64_t width,
+                          void* scratch);
   void (*base_norms)(const Chain<T>& chain, const Base<T>& base, int64_t begin, int64_t end);
 
   // Runs the surviving network of one sample on vectors entry + stride * [begin, end) of it.
-  void (*run_cut)(const Chain<T>& chain, const Base<T>& base, int64_t sample, int64_t entry,
-                  int64_t stride, int64_t begin, int64_t end, void* scratch);
+  int64_t (*run_cut)(const Chain<T>& chain, const Base<T>& base, int64_t sample, int64_t entry,
+                     int64_t stride, int64_t begin, int64_t end, void* scratch);
 
   // Runs vectors [begin, end) of the call on kernels packed whole.
-  void (*run_masked)(const Chain<T>& chain, const Base<T>& base, const T* const* packed,
-                     int64_t begin, int64_t end, void* scratch);
+  int64_t (*run_masked)(const Chain<T>& chain, const Base<T>& base, const T* const* packed,
+                        int64_t begin, int64_t end, void* scratch);
 
   // The same step by step, for all vectors of a call: first the input of a step (or, of the step
-  // after the last, the output) for vectors [begin, end), then the sums, slab by slab.
+  // after the last, the output) for vectors [begin, end), then the sums, some columns at a time.
   void (*step_rows)(const Chain<T>& chain, const Base<T>& base, int step, const Rows<T>& rows,
                     int64_t begin, int64_t end, void* scratch);
-  void (*step_columns)(const Chain<T>& chain, const Base<T>& base, int step, const Rows<T>& rows,
-                       int64_t slab, void* scratch);
+  int64_t (*step_columns)(const Chain<T>& chain, const Base<T>& base, int step, const Rows<T>& rows,
+                          int64_t column, int64_t width, void* scratch);
 
   // Puts noise on one sample of rows [first_row, last_row), which have the same noise.
   void (*perturb)(const Perturbation<T>& perturbation, int64_t sample, int64_t first_row,

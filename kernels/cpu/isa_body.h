@@ -18,10 +18,11 @@ namespace {
 
 template <class T>
 const Isa<T>* table() {
-  static const Isa<T> isa{Lanes<T>::kPanel,  Lanes<T>::kSlab, row_width<T>,       cut_scratch<T>,
-                          masked_scratch<T>, rows_scratch<T>, columns_scratch<T>, pack<T>,
-                          is_even<T>,        base_columns<T>, base_norms<T>,      run_cut<T>,
-                          run_masked<T>,     step_rows<T>,    step_columns<T>,    perturb<T>};
+  static const Isa<T> isa{Lanes<T>::kPanel, Lanes<T>::kSlab,    cut_scratch<T>,  masked_scratch<T>,
+                          rows_scratch<T>,  columns_scratch<T>, rows_bytes<T>,   rows_in<T>,
+                          pack<T>,          is_even<T>,         base_columns<T>, base_norms<T>,
+                          run_cut<T>,       run_masked<T>,      step_rows<T>,    step_columns<T>,
+                          perturb<T>};
   return &isa;
 }
 

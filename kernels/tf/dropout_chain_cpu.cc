@@ -19,7 +19,7 @@ class DropoutChainCpu : public ChainKernel<T> {
       return absl::OkStatus();
     }
     return absl::ResourceExhaustedError(
-        "DropoutChain is out of memory. Expected room for one cut network per thread. "
+        "DropoutChain is out of memory. Expected room for a tile of rows per thread. "
         "Received: a failed allocation; lower `batch_size`.");
   }
 };

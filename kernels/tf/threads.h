@@ -42,9 +42,10 @@ inline void share(tensorflow::thread::ThreadPool& pool, int64_t total, int64_t c
 // The threads of the device that runs an op.
 inline ParallelFor threads_of(tensorflow::OpKernelContext* ctx) {
   tensorflow::thread::ThreadPool* pool = ctx->device()->tensorflow_cpu_worker_threads()->workers;
-  return [pool](int64_t total, int64_t cost, const std::function<void(int64_t, int64_t)>& task) {
-    share(*pool, total, cost, task);
-  };
+  return {[pool](int64_t total, int64_t cost, const ParallelFor::Task& task) {
+            share(*pool, total, cost, task);
+          },
+          pool->NumThreads()};
 }
 
 }  // namespace kbd

@@ -35,7 +35,8 @@ inline kbd::ParallelFor pieces(int64_t size) {
 
 // One unit at a time, by so many threads.
 inline kbd::ParallelFor threads(int count) {
-  return [count](int64_t total, int64_t, const std::function<void(int64_t, int64_t)>& task) {
+  const auto share = [count](int64_t total, int64_t,
+                             const std::function<void(int64_t, int64_t)>& task) {
     std::atomic<int64_t> next{0};
     std::vector<std::thread> workers;
     for (int t = 0; t < count; ++t) {
@@ -49,6 +50,7 @@ inline kbd::ParallelFor threads(int count) {
       worker.join();
     }
   };
+  return {share, count};
 }
 
 inline int report() {

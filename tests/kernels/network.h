@@ -45,6 +45,7 @@ struct Call {
   int64_t row = 0, rows = -1;        // all from `row` on
   int64_t sample = 0, samples = -1;  // all from `sample` on
   kbd::ParallelFor parallel_for = pieces(1);
+  int64_t* done = nullptr;  // receives the multiply-adds
 };
 
 template <class T>
@@ -120,7 +121,8 @@ struct Network {
     chain.shared = shape.shared;
     chain.balanced = shape.balanced;
     chain.out = result.data();
-    check(kbd::run_chain(chain, call.parallel_for, call.strategy, call.subtract), "memory");
+    check(kbd::run_chain(chain, call.parallel_for, call.strategy, call.subtract, call.done),
+          "memory");
     return result;
   }
 

@@ -114,6 +114,13 @@ void all_cases() {
   for (int64_t size : {17, 33, 49, 65, 79, 80, 81, 112, 129, 160, 161}) {
     test("slab", {size, size + 1, 2}, 4, 0.5, Noise::kBernoulli, Activation::kRelu);
   }
+  // Wider than what a tile takes of its input at once, and all or most of some blocks dropped.
+  for (int64_t size : {4096, 4097, 8500}) {
+    for (double rate : {0.1, 0.5, 0.9997}) {
+      test("wide", {size, 19, 2}, 3, rate, Noise::kBernoulli, Activation::kRelu);
+    }
+    test("wide", {size, 19, 2}, 3, 0.5, Noise::kNone, Activation::kSoftmax);
+  }
   test("depth", {5, 8, 8, 8, 8, 8, 8, 8, 2}, 4, 0.2, Noise::kBernoulli, Activation::kElu);
   test("gaussian", {21, 34, 5}, 6, 0.3, Noise::kGaussian, Activation::kSilu);
   test("no noise", {21, 34, 5}, 6, 0.3, Noise::kNone, Activation::kGelu);
@@ -308,8 +315,10 @@ void many_threads() {
     for (Strategy strategy : {Strategy::kCut, Strategy::kMasked, Strategy::kColumns}) {
       Call call;
       call.strategy = strategy;
-      call.parallel_for = threads(4);
-      check(same_bits(alone, network.run(call)), "threads change the result");
+      for (int count : {1, 4, 64}) {
+        call.parallel_for = threads(count);
+        check(same_bits(alone, network.run(call)), "threads change the result");
+      }
     }
   }
 }

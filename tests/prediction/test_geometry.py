@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many rows and samples run at once: bounded, aligned, and complete."""
 
+import os
+from unittest import mock
+
 import hypothesis
 import hypothesis.strategies as st
 import keras
+import tensorflow as tf
 
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction.sampling import geometry
@@ -127,13 +131,62 @@ class GeometryTest(TestCase):
     def test_a_call_of_a_chain_is_short_enough_to_interrupt(self):
         plan = build_plan(_mlp(1 << 15))
         (chain,) = plan.fusion.steps
-        chosen = geometry.choose_geometry(
-            plan, [chain], None, 10**6, 10**6, True
-        )
-        entries = chosen.tile_rows * chosen.samples
         work = 6 * (1 << 15)  # 4 inputs, 2 outputs
-        self.assertLessEqual(entries * work, 1 << 36)
-        self.assertGreaterEqual(entries, 1 << 16)
+        for threads, most in ((1, 1 << 35), (2, 1 << 36)):
+            with mock.patch.object(
+                geometry, "worker_threads", return_value=threads
+            ):
+                chosen = geometry.choose_geometry(
+                    plan, [chain], None, 10**6, 10**6, True
+                )
+            entries = chosen.tile_rows * chosen.samples
+            self.assertLessEqual(entries * work, most)
+            # At least half of what could be.
+            self.assertGreaterEqual(
+                entries * work, min(1 << 17, most // work) * work // 2
+            )
+
+    def test_a_call_of_a_wide_chain_grows_with_the_threads(self):
+        wide = keras.Sequential(
+            [
+                keras.Input((4096,)),
+                keras.layers.Dropout(0.5),
+                keras.layers.Dense(4096, activation="relu"),
+                keras.layers.Dropout(0.5),
+                keras.layers.Dense(1000),
+            ]
+        )
+        plan = build_plan(wide)
+        (chain,) = plan.fusion.steps
+        work = 4096 * 4096 + 4096 * 1000
+        samples = {}
+        for threads in (1, 2, 8, 64):
+            with mock.patch.object(
+                geometry, "worker_threads", return_value=threads
+            ):
+                chosen = geometry.choose_geometry(
+                    plan, [chain], None, 256, 1000, True
+                )
+            self.assertEqual(chosen.tile_rows, 256)
+            self.assertLessEqual(
+                256 * chosen.samples * work, threads * (1 << 35)
+            )
+            samples[threads] = chosen.samples
+        # 256 rows of 32 samples give 1000 outputs each: 32 MB, and no more.
+        self.assertEqual(samples, {1: 4, 2: 8, 8: 32, 64: 32})
+
+    def test_threads_are_those_of_tensorflow(self):
+        self.assertEqual(
+            geometry.worker_threads(),
+            tf.config.threading.get_intra_op_parallelism_threads()
+            or len(os.sched_getaffinity(0)),
+        )
+        with mock.patch.object(
+            tf.config.threading,
+            "get_intra_op_parallelism_threads",
+            return_value=3,
+        ):
+            self.assertEqual(geometry.worker_threads(), 3)
 
     def test_batch_size_is_kept_and_else_chosen_by_the_model(self):
         self.assertEqual(geometry.rows_per_batch(self.plan, 7), 7)

@@ -168,7 +168,7 @@ void run(const Case& c, const char* only, const char* only_way) {
   }
   std::vector<float> first;
   for (const Way& way : ways) {
-    if (!kbd::run_chain(*way.chain, parallel_for, way.strategy)) {
+    if (!kbd::run_chain(*way.chain, {parallel_for, num_threads}, way.strategy)) {
       std::printf("no memory\n");
       std::exit(1);
     }
@@ -189,7 +189,7 @@ void run(const Case& c, const char* only, const char* only_way) {
       // Small cases several times in a row: the kernels are in cache, as for one who calls often.
       for (int again = 0; again < (c.rows * c.samples <= 4096 ? 4 : 1); ++again) {
         const double before = wall(), used = processor();
-        kbd::run_chain(*ways[w].chain, parallel_for, ways[w].strategy);
+        kbd::run_chain(*ways[w].chain, {parallel_for, num_threads}, ways[w].strategy);
         times[w].wall = std::min(times[w].wall, wall() - before);
         times[w].processor = std::min(times[w].processor, processor() - used);
       }

@@ -9,7 +9,10 @@ behind a backbone), and then more samples fit into the same memory.
 
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
+
+import tensorflow as tf
 
 from keras_bayesdrop.graph.survey import KERAS_BATCH
 from keras_bayesdrop.plan import ChainStep
@@ -26,9 +29,11 @@ _AUTO_BYTES = 32 << 20
 _AUTO_ROWS = (32, 16384)
 # A compiled chain keeps nothing but its output, so that more entries fit; what
 # bounds them is the time of a call, which cannot be interrupted: multiply-adds
-# (of a network not cut) that take two cores about a second.
+# (of a network not cut) that take a thread about a second. Fewer would leave
+# threads without work: a network of 4096-4096-1000 has 16 samples of 256 rows
+# for two of them.
 _CHAIN_ROWS = 1 << 17
-_CHAIN_WORK = 1 << 36
+_CHAIN_WORK_PER_THREAD = 1 << 35
 # Counter blocks are separate ops in the compiled program: this bounds it.
 _MAX_BLOCKS = 16
 _BYTES_PER_ELEMENT = 4
@@ -108,7 +113,8 @@ def choose_geometry(
         entries = batch_size
     else:
         entries = batch_size * max(1, whole_bytes // suffix_bytes)
-    entries = max(1, min(entries, devices * _CHAIN_WORK // _chain_work(steps)))
+    most_work = devices * worker_threads() * _CHAIN_WORK_PER_THREAD
+    entries = max(1, min(entries, most_work // _chain_work(steps)))
     if shared or only_chains:
         tile_rows = min(num_rows, entries)
     else:
@@ -121,6 +127,16 @@ def choose_geometry(
             num_samples if only_chains else _MAX_BLOCKS,
         ),
     )
+
+
+def worker_threads() -> int:
+    """Returns how many threads TensorFlow shares the work of an op among."""
+    asked = tf.config.threading.get_intra_op_parallelism_threads()
+    if asked:
+        return asked
+    if hasattr(os, "sched_getaffinity"):  # Not on every system.
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _fixed_rows(plan: Plan) -> int | None:

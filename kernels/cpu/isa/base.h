@@ -19,22 +19,22 @@ namespace kbd {
 namespace {
 
 template <class T>
-void base_columns(const Chain<T>& chain, const Base<T>& base, int64_t slab, void* memory) {
+int64_t base_columns(const Chain<T>& chain, const Base<T>& base, int64_t column, int64_t width,
+                     void* memory) {
   const Step<T>& step = chain.steps[0];
   const Epilogue<T> nothing{T(1), nullptr, Activation::kLinear};
-  product_of_kernel<T>(step, slab, chain.rows * chain.entries, chain.x, step.in, nullptr,
-                       static_cast<T*>(memory), nullptr, base.sums, padded<T>(step.out), false,
-                       nothing);
+  return product_of_kernel<T>(step, column, width, chain.rows * chain.entries, chain.x, step.in,
+                              {nullptr, 0}, static_cast<T*>(memory), nullptr, base.sums,
+                              padded<T>(step.out), false, nothing);
 }
 
-// Whether every column of a slab is made of many weights, none of them much larger than the rest.
-// (Of 1,200 x 784 normal weights the largest square is 28 times the mean.)
+// Whether every one of some columns is made of many weights, none of them much larger than the
+// rest. (Of 1,200 x 784 normal weights the largest square is 28 times the mean.)
 template <class T>
-bool is_even(const Step<T>& step, int64_t slab) {
+bool is_even(const Step<T>& step, int64_t first, int64_t width) {
   constexpr T kMostTimesMean = 64;
-  const int64_t first = slab * Lanes<T>::kSlab;
   const int64_t rest = step.out - first;
-  const int64_t count = rest < Lanes<T>::kSlab ? rest : Lanes<T>::kSlab;
+  const int64_t count = rest < width ? rest : width;
   T sum[Lanes<T>::kSlab] = {}, largest[Lanes<T>::kSlab] = {};
   for (int64_t k = 0; k < step.in; ++k) {
     const T* from = step.kernel + k * step.out + first;

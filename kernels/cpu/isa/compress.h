@@ -9,11 +9,14 @@
 namespace kbd {
 namespace {
 
-// to[j] = from[index[j]], for the kept units. Writes up to seven elements beyond the last.
+// to[j] = from[index[first + j]] for `count` of the kept units. Writes up to fifteen elements
+// beyond the last.
 template <class T>
-inline void compress(const T* from, int64_t, const Kept& kept, T* to) {
-  for (int64_t j = 0; j < kept.count; ++j) {
-    to[j] = from[kept.index[j]];
+inline void compress(const T* from, int64_t, const Kept& kept, int64_t first, int64_t count,
+                     T* to) {
+  const int32_t* index = kept.index + first;
+  for (int64_t j = 0; j < count; ++j) {
+    to[j] = from[index[j]];
   }
 }
 
@@ -37,21 +40,44 @@ constexpr CompressTable make_compress_table() {
 constexpr CompressTable kCompress = make_compress_table();
 
 template <>
-inline void compress<float>(const float* from, int64_t units, const Kept& kept, float* to) {
-  int64_t unit = 0;
-  for (; unit + 8 <= units; unit += 8) {
-    const uint8_t mask = kept.bits[unit >> 3];
+inline void compress<float>(const float* from, int64_t units, const Kept& kept, int64_t first,
+                            int64_t count, float* to) {
+  if (count == 0) {
+    return;
+  }
+  const float* const end = to + count;
+  const int32_t begin = kept.index[first];
+  int64_t unit = begin & ~7;
+  unsigned skipped = (1u << (begin & 7)) - 1;  // units of the first byte that are not asked for
+#if KBD_VECTOR_BYTES == 64
+  for (; to < end && unit + 16 <= units; unit += 16) {
+    uint16_t bits;
+    std::memcpy(&bits, kept.bits + (unit >> 3), sizeof(bits));
+    const unsigned mask = bits & ~skipped;
+    _mm512_storeu_ps(to, _mm512_maskz_compress_ps(__mmask16(mask), _mm512_loadu_ps(from + unit)));
+    to += __builtin_popcount(mask);
+    skipped = 0;
+  }
+#endif
+  for (; to < end && unit + 8 <= units; unit += 8) {
+    const unsigned mask = kept.bits[unit >> 3] & ~skipped;
     const __m256i order =
         _mm256_load_si256(reinterpret_cast<const __m256i*>(kCompress.order[mask]));
     _mm256_storeu_ps(to, _mm256_permutevar8x32_ps(_mm256_loadu_ps(from + unit), order));
     to += __builtin_popcount(mask);
+    skipped = 0;
   }
-  for (; unit < units; ++unit) {
-    *to = from[unit];
-    to += kept.bits[unit >> 3] >> (unit & 7) & 1;
+  for (const int32_t* index = kept.index + (first + count) - (end - to); to < end; ++to, ++index) {
+    *to = from[*index];
   }
 }
 #endif
+
+// All the kept units.
+template <class T>
+inline void compress(const T* from, int64_t units, const Kept& kept, T* to) {
+  compress(from, units, kept, 0, kept.count, to);
+}
 
 }  // namespace
 }  // namespace kbd

@@ -29,23 +29,32 @@ struct CutBuffers {
   typename Lanes<T>::Int* keep;
   Kept kept[2];
   Kept dropped;
-  T* line;
   T* bias;
-  T* slabs;
+  T* block;
   uint64_t* bits;
   T* partial;
   T* h[2];
   int64_t* order;  // the vectors: first those that subtract
 };
 
+// The input of a network is taken in blocks of so many groups: a tile of a wide one would be larger
+// than all else.
+constexpr int64_t kInputGroups = 16;
+
+// The widest vector that a tile holds, with room for what compress() writes beyond the end.
+template <class T>
+int64_t tile_width(const Chain<T>& chain) {
+  const int64_t in = chain.steps[0].in, most = kInputGroups * kGroup;
+  int64_t width = in < most ? in : most;
+  for (int l = 0; l < chain.num_steps; ++l) {
+    width = width < chain.steps[l].out ? chain.steps[l].out : width;
+  }
+  return padded<T>(width) + Lanes<T>::kPanel;
+}
+
 template <class T>
 CutBuffers<T> cut_buffers(const Chain<T>& chain, int64_t vectors, Scratch* scratch) {
-  int64_t kernel = 0;
-  for (int l = 0; l < chain.num_steps; ++l) {
-    const int64_t size = chain.steps[l].in * padded<T>(chain.steps[l].out);
-    kernel = kernel < size ? size : kernel;
-  }
-  const int64_t width = row_width(chain);
+  const int64_t width = row_width(chain), tile = tile_width(chain);
   CutBuffers<T> buffers;
   buffers.words = scratch->take<uint32_t>(words_size(width));
   buffers.keep = scratch->take<typename Lanes<T>::Int>(width);
@@ -56,14 +65,13 @@ CutBuffers<T> cut_buffers(const Chain<T>& chain, int64_t vectors, Scratch* scrat
     kept->groups = 0;
     kept->count = 0;
   }
-  buffers.line = scratch->take<T>(width);
-  buffers.bias = scratch->take<T>(width);
+  buffers.bias = scratch->take<T>(tile);
   buffers.order = scratch->take<int64_t>(vectors);
-  buffers.slabs = scratch->take<T>(kernel);
-  buffers.bits = scratch->take<uint64_t>(vectors * bit_words(width));
+  buffers.block = scratch->take<T>(kBlock<T>);
+  buffers.bits = scratch->take<uint64_t>(vectors * bit_words(tile));
   buffers.partial = scratch->take<T>(kPartial<T>);
   for (T*& h : buffers.h) {
-    h = scratch->take<T>(vectors * width);
+    h = scratch->take<T>(vectors * tile);
   }
   return buffers;
 }
@@ -75,9 +83,46 @@ int64_t cut_scratch(const Chain<T>& chain, int64_t vectors) {
   return scratch.used();
 }
 
+// Rows of a product's left side.
 template <class T>
-void run_cut(const Chain<T>& chain, const Base<T>& base, int64_t sample, int64_t entry,
-             int64_t stride, int64_t begin, int64_t end, void* memory) {
+struct Matrix {
+  const T* data;
+  int64_t stride;
+};
+
+// The product of one step for `count` vectors; returns the multiply-adds done. input(groups)
+// returns their columns in these groups: all of them, or those of one block after another.
+template <class T, class Input>
+int64_t cut_product(const Step<T>& step, const Kept* kept, const Kept* columns, int64_t count,
+                    int64_t groups_at_once, const Input& input, const CutBuffers<T>& buffers, T* c,
+                    int64_t ldc, bool accumulate, const Epilogue<T>& epilogue) {
+  const Groups groups = kept ? groups_of(*kept) : groups_of(step.in);
+  bool ends = false;
+  int64_t done = 0;
+  for (int64_t first = 0; !ends; first += groups_at_once) {
+    const int64_t rest = groups.count - first;
+    const Groups part =
+        groups.count == 0
+            ? groups
+            : groups.part(first, first + (rest < groups_at_once ? rest : groups_at_once));
+    // The last block of which anything is kept ends the sums.
+    ends = part.before + part.depth == groups.depth;
+    if (part.depth == 0 && !ends) {
+      continue;
+    }
+    const Matrix<T> a = input(part);
+    const Nonzeros nonzeros = find_nonzeros_of(count, part.depth, a.data, a.stride, buffers.bits);
+    done +=
+        product_of_cut(step, kept, columns, count, part, a.data, a.stride, nonzeros, buffers.block,
+                       buffers.partial, c, ldc, accumulate, ends ? &epilogue : nullptr);
+    accumulate = true;
+  }
+  return done;
+}
+
+template <class T>
+int64_t run_cut(const Chain<T>& chain, const Base<T>& base, int64_t sample, int64_t entry,
+                int64_t stride, int64_t begin, int64_t end, void* memory) {
   Scratch scratch(memory);
   const int64_t count = end - begin;
   CutBuffers<T> buffers = cut_buffers(chain, count, &scratch);
@@ -86,11 +131,10 @@ void run_cut(const Chain<T>& chain, const Base<T>& base, int64_t sample, int64_t
   const T* x = chain.x + (chain.x_per_sample ? sample * per_sample * first.in : 0);
   Kept* now = &buffers.kept[0];
   Kept* next = &buffers.kept[1];
-  const T* a = x + (entry + stride * begin) * first.in;
-  int64_t lda = stride * first.in;
   T* h = buffers.h[0];
   T* spare = buffers.h[1];
-  int64_t subtracting = 0;
+  int64_t lda = 0;
+  int64_t subtracting = 0, done = 0;
   for (int64_t i = 0; i < count; ++i) {
     buffers.order[i] = entry + stride * (begin + i);
   }
@@ -98,11 +142,9 @@ void run_cut(const Chain<T>& chain, const Base<T>& base, int64_t sample, int64_t
   if (is_noisy(chain, 0)) {
     const uint32_t* words = step_words(chain, first, sample, 0, entry, buffers.words);
     find_kept(words, first.threshold, first.in, false, now);
-    int64_t widest = now->count;
     if (base.sums) {
       find_kept(words, first.threshold, first.in, true, &buffers.dropped);
       make_mask<T>(words, first.threshold, first.in, buffers.keep);
-      widest = widest < buffers.dropped.count ? buffers.dropped.count : widest;
       int64_t direct = count;
       for (int64_t i = 0; i < count; ++i) {
         const int64_t v = entry + stride * (begin + i);
@@ -110,18 +152,6 @@ void run_cut(const Chain<T>& chain, const Base<T>& base, int64_t sample, int64_t
         buffers.order[way ? subtracting++ : --direct] = v;
       }
     }
-    lda = padded<T>(widest) + Lanes<T>::kPanel;
-    for (int64_t i = 0; i < count; ++i) {
-      T* to = h + i * lda;
-      compress(x + buffers.order[i] * first.in, first.in, i < subtracting ? buffers.dropped : *now,
-               to);
-      if (i < subtracting) {
-        for (int64_t j = 0; j < buffers.dropped.count; ++j) {
-          to[j] = -to[j];
-        }
-      }
-    }
-    a = h;
   }
 
   for (int l = 0; l < chain.num_steps; ++l) {
@@ -138,30 +168,52 @@ void run_cut(const Chain<T>& chain, const Base<T>& base, int64_t sample, int64_t
     const int64_t ldc = padded<T>(columns) + Lanes<T>::kPanel;
     const Epilogue<T> epilogue{noisy ? T(step.scale) : T(1),
                                pack_bias(step, columns_kept, buffers.bias), step.activation};
-    const int64_t minus = l == 0 ? subtracting : 0;
-    if (minus > 0) {
-      const int64_t width = padded<T>(step.out);
-      for (int64_t i = 0; i < minus; ++i) {
-        const T* from = base.sums + buffers.order[i] * width;
-        if (cut) {
-          compress(from, step.out, *next, spare + i * ldc);
-        } else {
-          copy(from, columns, spare + i * ldc);
+    if (l > 0) {
+      done += cut_product(
+          step, noisy ? now : nullptr, columns_kept, count, ceil_div(step.in, kGroup),
+          [&](const Groups&) { return Matrix<T>{h, lda}; }, buffers, spare, ldc, false, epilogue);
+    } else {
+      if (subtracting > 0) {
+        const int64_t width = padded<T>(step.out);
+        for (int64_t i = 0; i < subtracting; ++i) {
+          const T* from = base.sums + buffers.order[i] * width;
+          if (cut) {
+            compress(from, step.out, *next, spare + i * ldc);
+          } else {
+            copy(from, columns, spare + i * ldc);
+          }
         }
+        const auto dropped = [&](const Groups& groups) {
+          const int64_t wide = padded<T>(groups.depth) + Lanes<T>::kPanel;
+          for (int64_t i = 0; i < subtracting; ++i) {
+            T* to = h + i * wide;
+            compress(x + buffers.order[i] * step.in, step.in, buffers.dropped, groups.before,
+                     groups.depth, to);
+            for (int64_t j = 0; j < groups.depth; ++j) {
+              to[j] = -to[j];
+            }
+          }
+          return Matrix<T>{h, wide};
+        };
+        done += cut_product(step, &buffers.dropped, columns_kept, subtracting, kInputGroups,
+                            dropped, buffers, spare, ldc, true, epilogue);
       }
-      pack_cut(step, &buffers.dropped, columns_kept, buffers.line, buffers.slabs);
-      const int64_t depth = buffers.dropped.count;
-      product(minus, groups_of(buffers.dropped), columns, a, lda,
-              nonzeros(minus, depth, a, lda, buffers.bits), buffers.slabs, buffers.partial, spare,
-              ldc, true, epilogue);
-    }
-    if (minus < count) {
-      pack_cut(step, noisy ? now : nullptr, columns_kept, buffers.line, buffers.slabs);
-      const int64_t depth = noisy ? now->count : step.in;
-      const T* rest = a + minus * lda;
-      product(count - minus, noisy ? groups_of(*now) : groups_of(depth), columns, rest, lda,
-              nonzeros(count - minus, depth, rest, lda, buffers.bits), buffers.slabs,
-              buffers.partial, spare + minus * ldc, ldc, false, epilogue);
+      if (subtracting < count) {
+        const auto rest = [&](const Groups& groups) {
+          if (!noisy) {  // Then none subtracts, and the vectors are in their order.
+            return Matrix<T>{x + buffers.order[0] * step.in + groups.before, stride * step.in};
+          }
+          const int64_t wide = padded<T>(groups.depth) + Lanes<T>::kPanel;
+          for (int64_t i = subtracting; i < count; ++i) {
+            compress(x + buffers.order[i] * step.in, step.in, *now, groups.before, groups.depth,
+                     h + (i - subtracting) * wide);
+          }
+          return Matrix<T>{h, wide};
+        };
+        done += cut_product(step, noisy ? now : nullptr, columns_kept, count - subtracting,
+                            kInputGroups, rest, buffers, spare + subtracting * ldc, ldc, false,
+                            epilogue);
+      }
     }
     activate(step.activation, count, columns, spare, ldc);
     T* const made = spare;
@@ -177,7 +229,6 @@ void run_cut(const Chain<T>& chain, const Base<T>& base, int64_t sample, int64_t
       h = spare;
       spare = whole;
     }
-    a = h;
     Kept* const used = now;
     now = next;
     next = used;
@@ -187,6 +238,7 @@ void run_cut(const Chain<T>& chain, const Base<T>& base, int64_t sample, int64_t
   for (int64_t i = 0; i < count; ++i) {
     copy(h + i * lda, out, chain.out + (sample * per_sample + buffers.order[i]) * out);
   }
+  return done;
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ void make_input(const Chain<T>& chain, const Base<T>& base, int l, const Rows<T>
   for (int64_t v = begin; v < end; ++v) {
     const int64_t sample = v / per_sample, within = v % per_sample;
     T* input = rows.input + (v - first) * rows.width;
-    T* sums = rows.sums + (v - first) * rows.width;
+    T* sums = rows.sums + (v - first) * rows.sums_width;
     if (before && !in_epilogue(before->activation)) {
       activate_row(before->activation, before->out, sums);
     }
@@ -87,6 +87,23 @@ Epilogue<T> masked_epilogue(const Step<T>& step, T* bias) {
           step.activation};
 }
 
+// The widest sums of a chain, padded.
+template <class T>
+int64_t sums_width(const Chain<T>& chain) {
+  int64_t width = 0;
+  for (int l = 0; l < chain.num_steps; ++l) {
+    width = width < chain.steps[l].out ? chain.steps[l].out : width;
+  }
+  return padded<T>(width);
+}
+
+template <class T>
+Rows<T> take_rows(const Chain<T>& chain, int64_t vectors, Scratch* scratch) {
+  const int64_t width = row_width(chain), sums = sums_width(chain);
+  return {scratch->take<T>(vectors * width), scratch->take<T>(vectors * sums), width, sums,
+          scratch->take<uint64_t>(vectors * bit_words(width))};
+}
+
 template <class T>
 struct MaskedBuffers {
   NoiseBuffers<T> noise;
@@ -97,12 +114,10 @@ struct MaskedBuffers {
 
 template <class T>
 MaskedBuffers<T> masked_buffers(const Chain<T>& chain, int64_t vectors, Scratch* scratch) {
-  const int64_t width = row_width(chain);
   MaskedBuffers<T> buffers;
   buffers.noise = noise_buffers(chain, scratch);
-  buffers.rows = {scratch->take<T>(vectors * width), scratch->take<T>(vectors * width), width,
-                  scratch->take<uint64_t>(vectors * bit_words(width))};
-  buffers.bias = scratch->take<T>(width);
+  buffers.rows = take_rows(chain, vectors, scratch);
+  buffers.bias = scratch->take<T>(sums_width(chain));
   buffers.partial = scratch->take<T>(kPartial<T>);
   return buffers;
 }
@@ -115,20 +130,35 @@ int64_t masked_scratch(const Chain<T>& chain, int64_t vectors) {
 }
 
 template <class T>
-void run_masked(const Chain<T>& chain, const Base<T>& base, const T* const* packed, int64_t begin,
-                int64_t end, void* memory) {
+int64_t run_masked(const Chain<T>& chain, const Base<T>& base, const T* const* packed,
+                   int64_t begin, int64_t end, void* memory) {
   Scratch scratch(memory);
   const MaskedBuffers<T> buffers = masked_buffers(chain, end - begin, &scratch);
   const Rows<T>& rows = buffers.rows;
+  int64_t done = 0;
   for (int l = 0; l < chain.num_steps; ++l) {
     const Step<T>& step = chain.steps[l];
     make_input(chain, base, l, rows, begin, begin, end, buffers.noise);
-    product(end - begin, groups_of(step.in), step.out, rows.input, rows.width,
-            nonzeros(end - begin, step.in, rows.input, rows.width, rows.bits), packed[l],
-            buffers.partial, rows.sums, rows.width, l == 0 && base.sums,
-            masked_epilogue(step, buffers.bias));
+    done += product(end - begin, groups_of(step.in), step.out, rows.input, rows.width,
+                    find_nonzeros_of(end - begin, step.in, rows.input, rows.width, rows.bits),
+                    packed[l], buffers.partial, rows.sums, rows.sums_width, l == 0 && base.sums,
+                    masked_epilogue(step, buffers.bias));
   }
   make_input(chain, base, chain.num_steps, rows, begin, begin, end, buffers.noise);
+  return done;
+}
+
+template <class T>
+int64_t rows_bytes(const Chain<T>& chain, int64_t vectors) {
+  Scratch scratch(nullptr);
+  take_rows(chain, vectors, &scratch);
+  return scratch.used();
+}
+
+template <class T>
+Rows<T> rows_in(const Chain<T>& chain, int64_t vectors, void* memory) {
+  Scratch scratch(memory);
+  return take_rows(chain, vectors, &scratch);
 }
 
 template <class T>
@@ -150,28 +180,38 @@ void step_rows(const Chain<T>& chain, const Base<T>& base, int l, const Rows<T>&
   }
 }
 
-// Scratch of a task that runs a slab of any step.
+// Scratch of a task that runs some columns of any step.
+template <class T>
+struct ColumnBuffers {
+  T* block;
+  T* partial;
+  T* bias;
+};
+
+template <class T>
+ColumnBuffers<T> column_buffers(const Chain<T>& chain, Scratch* scratch) {
+  return {scratch->take<T>(kBlock<T>), scratch->take<T>(kPartial<T>),
+          scratch->take<T>(sums_width(chain))};
+}
+
 template <class T>
 int64_t columns_scratch(const Chain<T>& chain) {
   Scratch scratch(nullptr);
-  scratch.take<T>(kGroup * Lanes<T>::kSlab);
-  scratch.take<T>(kPartial<T>);
-  scratch.take<T>(row_width(chain));
+  column_buffers(chain, &scratch);
   return scratch.used();
 }
 
 template <class T>
-void step_columns(const Chain<T>& chain, const Base<T>& base, int l, const Rows<T>& rows,
-                  int64_t slab, void* memory) {
+int64_t step_columns(const Chain<T>& chain, const Base<T>& base, int l, const Rows<T>& rows,
+                     int64_t column, int64_t width, void* memory) {
   Scratch scratch(memory);
-  T* block = scratch.take<T>(kGroup * Lanes<T>::kSlab);
-  T* partial = scratch.take<T>(kPartial<T>);
-  T* bias = scratch.take<T>(row_width(chain));
+  const ColumnBuffers<T> buffers = column_buffers(chain, &scratch);
   const Step<T>& step = chain.steps[l];
   const int64_t vectors = chain.num_samples * chain.rows * chain.entries;
-  product_of_kernel<T>(step, slab, vectors, rows.input, rows.width,
-                       is_sparse(vectors, step.in, rows.bits) ? rows.bits : nullptr, block, partial,
-                       rows.sums, rows.width, l == 0 && base.sums, masked_epilogue(step, bias));
+  return product_of_kernel<T>(step, column, width, vectors, rows.input, rows.width,
+                              nonzeros_of(vectors, step.in, rows.bits), buffers.block,
+                              buffers.partial, rows.sums, rows.sums_width, l == 0 && base.sums,
+                              masked_epilogue(step, buffers.bias));
 }
 
 }  // namespace

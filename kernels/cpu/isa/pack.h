@@ -53,21 +53,39 @@ void pack(const Step<T>& step, int64_t first, int64_t last, T* slabs) {
   }
 }
 
-// Packs rows `rows` (all if null) of a kernel, columns `columns` (all if null).
+// Rows that survive lie apart, where no processor expects them: it is told so many rows ahead. With
+// 16 rows of vectors, for which packing is most of the work, a call takes 0.87 of the time.
+constexpr int64_t kRowsAhead = 6;
+// Elements that a packed block may write beyond its end.
+constexpr int64_t kBeyondBlock = 16;
+
+// Packs a block of a cut kernel: of the rows that `rows` keeps (all if null) those numbered [first,
+// first + count), of the columns that `columns` keeps (all if null) `width` from number `column`
+// on.
 template <class T>
-void pack_cut(const Step<T>& step, const Kept* rows, const Kept* columns, T* line, T* slabs) {
-  constexpr int kSlab = Lanes<T>::kSlab;
-  const int64_t in = rows ? rows->count : step.in;
-  const int64_t out = columns ? columns->count : step.out;
-  for (int64_t r = 0; r < in; ++r) {
+void pack_block(const Step<T>& step, const Kept* rows, const Kept* columns, int64_t column,
+                int64_t width, int64_t first, int64_t count, T* to) {
+  const int64_t rest = (columns ? columns->count : step.out) - column;
+  const int64_t filled = rest < width ? rest : width;
+  const int64_t left = columns && filled > 0 ? columns->index[column] : column;
+  const int64_t right =
+      columns && filled > 0 ? columns->index[column + filled - 1] + 1 : column + filled;
+  for (int64_t r = first; r < first + count; ++r, to += width) {
     const T* from = step.kernel + (rows ? int64_t(rows->index[r]) : r) * step.out;
-    if (columns) {
-      compress(from, step.out, *columns, line);
-      from = line;
+    if (rows && r + kRowsAhead < rows->count) {
+      const T* ahead = step.kernel + int64_t(rows->index[r + kRowsAhead]) * step.out;
+      for (int64_t j = left; j < right; j += 64 / int64_t(sizeof(T))) {
+        __builtin_prefetch(ahead + j);
+      }
     }
-    for (int64_t column = 0; column < out; column += kSlab) {
-      const int64_t width = slab_width<T>(column, out);
-      copy_padded(from + column, out - column, width, slabs + column * in + r * width);
+    if (!columns) {
+      copy_padded(from + column, rest, width, to);
+      continue;
+    }
+    // What this writes beyond the row belongs to the next one, which comes after it.
+    compress(from, step.out, *columns, column, filled, to);
+    for (int64_t j = filled; j < width; ++j) {
+      to[j] = T(0);
     }
   }
 }

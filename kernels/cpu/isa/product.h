@@ -23,10 +23,6 @@ namespace {
 constexpr int kTileRows = KBD_TILE_ROWS;
 // Depth of a block of the sparse way: a bit each in a word. 64 x 80 floats are 20 KB.
 constexpr int64_t kSparseDepth = 64;
-// The sparse way is taken below this share of elements that are not zero. By a profile it runs at
-// about 0.6 of the dense rate at a share of a quarter; the limit itself has not been swept.
-constexpr double kMostSparse = 0.6;
-
 // What is done to a finished sum: y = activation(sum * scale + bias).
 template <class T>
 struct Epilogue {
@@ -52,15 +48,22 @@ struct Groups {
   const int32_t* ends;  // null: every kGroup columns
   int64_t count;
   int64_t depth;
+  int64_t before;  // columns of A that lie in groups before these
 
   int64_t end(int64_t group) const {
     const int64_t whole = (group + 1) * kGroup;
-    return ends ? ends[group] : whole < depth ? whole : depth;
+    return ends ? ends[group] - before : whole < depth ? whole : depth;
+  }
+
+  // Groups [first, last) as a whole of its own.
+  Groups part(int64_t first, int64_t last) const {
+    const int64_t skipped = first > 0 ? end(first - 1) : 0;
+    return {ends ? ends + first : nullptr, last - first, end(last - 1) - skipped, before + skipped};
   }
 };
 
-inline Groups groups_of(int64_t depth) { return {nullptr, ceil_div(depth, kGroup), depth}; }
-inline Groups groups_of(const Kept& kept) { return {kept.ends, kept.groups, kept.count}; }
+inline Groups groups_of(int64_t depth) { return {nullptr, ceil_div(depth, kGroup), depth, 0}; }
+inline Groups groups_of(const Kept& kept) { return {kept.ends, kept.groups, kept.count, 0}; }
 
 template <class T, int kRows>
 KBD_INLINE void tile(int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
@@ -144,19 +147,25 @@ void find_nonzeros(int64_t rows, int64_t depth, const T* a, int64_t lda, uint64_
   }
 }
 
-inline bool is_sparse(int64_t rows, int64_t depth, const uint64_t* bits) {
+// The bits of A if it is sparse, else null; and how many elements are multiplied then.
+struct Nonzeros {
+  const uint64_t* bits;
+  int64_t count;
+};
+
+inline Nonzeros nonzeros_of(int64_t rows, int64_t depth, const uint64_t* bits) {
   int64_t count = 0;
   for (int64_t i = 0; i < rows * bit_words(depth); ++i) {
     count += __builtin_popcountll(bits[i]);
   }
-  return double(count) < kMostSparse * double(rows) * double(depth);
+  const bool sparse = double(count) < kMostSparse * double(rows) * double(depth);
+  return sparse ? Nonzeros{bits, count} : Nonzeros{nullptr, rows * depth};
 }
 
-// The bits of A if it is sparse, else null.
 template <class T>
-const uint64_t* nonzeros(int64_t rows, int64_t depth, const T* a, int64_t lda, uint64_t* bits) {
+Nonzeros find_nonzeros_of(int64_t rows, int64_t depth, const T* a, int64_t lda, uint64_t* bits) {
   find_nonzeros(rows, depth, a, lda, bits);
-  return is_sparse(rows, depth, bits) ? bits : nullptr;
+  return nonzeros_of(rows, depth, bits);
 }
 
 // A piece of a group: `count` columns of A, of which `bits >> shift` has a bit each.
@@ -211,16 +220,20 @@ constexpr int64_t kChunk = 252;
 template <class T>
 constexpr int64_t kPartial = kChunk * Lanes<T>::kSlab;
 
-// The columns of C that belong to one slab. source(first, count) returns rows [first, first +
-// count) of the slab.
+// The columns of C that belong to one slab; returns the multiply-adds done. source(first, count)
+// returns rows [first, first + count) of the slab, a group or a part of one. Without an epilogue
+// the sums are left as they are.
 template <class T, class Source>
-KBD_INLINE void product_of_slab(int64_t rows, const Groups& groups, const T* a, int64_t lda,
-                                const uint64_t* bits, const Source& source, int64_t width,
-                                T* partial, T* c, int64_t ldc, bool accumulate,
-                                const Epilogue<T>& epilogue, int64_t column) {
+KBD_INLINE int64_t product_of_slab(int64_t rows, const Groups& groups, const T* a, int64_t lda,
+                                   const Nonzeros& nonzeros, const Source& source, int64_t column,
+                                   int64_t columns, T* partial, T* c, int64_t ldc, bool accumulate,
+                                   const Epilogue<T>* epilogue) {
+  const int64_t width = padded<T>(columns);
+  const uint64_t* bits = nonzeros.bits;
   // A single panel is not wide enough to hide the latency of a sum.
   const int64_t panels = bits ? width / Lanes<T>::kPanel : 1;
   const bool sparse = panels > 1;
+  c += column;
   const int64_t words = bit_words(groups.depth);
   // An empty group adds nothing; but the last one, empty or not, has the epilogue.
   int64_t last = groups.count - 1;
@@ -231,11 +244,12 @@ KBD_INLINE void product_of_slab(int64_t rows, const Groups& groups, const T* a, 
   int64_t first = 0;
   for (int64_t group = 0; group <= last || group == 0; ++group) {
     const int64_t end = groups.count > 0 ? groups.end(group) : 0;
-    const Epilogue<T>* finally = group >= last ? &epilogue : nullptr;
+    const Epilogue<T>* finally = group >= last ? epilogue : nullptr;
     if (first == end && !finally) {
       continue;
     }
-    const T* whole = sparse ? nullptr : source(first, end - first);
+    // Few rows take a piece from the cache it was just put into.
+    const T* whole = sparse && rows <= kChunk ? nullptr : source(first, end - first);
     for (int64_t row = 0; row < rows; row += kChunk) {
       const int64_t some = rows - row < kChunk ? rows - row : kChunk;
       const T* from = a + row * lda;
@@ -255,7 +269,7 @@ KBD_INLINE void product_of_slab(int64_t rows, const Groups& groups, const T* a, 
                           until - at,
                           at == first,
                           until == end};
-        const T* b = source(at, until - at);
+        const T* b = whole ? whole + (at - first) * width : source(at, until - at);
         switch (panels) {
           case 2:
             sparse_slab<T, 4>(some, from + at, lda, piece, b, partial, to, ldc, resume, finally,
@@ -279,37 +293,71 @@ KBD_INLINE void product_of_slab(int64_t rows, const Groups& groups, const T* a, 
     resume = true;
     first = end;
   }
+  return (sparse ? nonzeros.count : rows * groups.depth) * columns;
 }
 
-// C = epilogue(A B), or of C + A B where `accumulate`. C has padded rows of `ldc` elements. `bits`
-// are those of A if the sparse way is wanted, or null.
+// Columns of the slab that begins at `column`, if there are `out` in all.
 template <class T>
-void product(int64_t rows, const Groups& groups, int64_t columns, const T* a, int64_t lda,
-             const uint64_t* bits, const T* slabs, T* partial, T* c, int64_t ldc, bool accumulate,
-             const Epilogue<T>& epilogue) {
-  for (int64_t column = 0; column < columns; column += Lanes<T>::kSlab) {
-    const int64_t width = slab_width<T>(column, columns);
+int64_t slab_columns(int64_t column, int64_t out) {
+  return out - column < Lanes<T>::kSlab ? out - column : int64_t(Lanes<T>::kSlab);
+}
+
+// C = epilogue(A B), or of C + A B where `accumulate`. C has padded rows of `ldc` elements. Returns
+// the multiply-adds done.
+template <class T>
+int64_t product(int64_t rows, const Groups& groups, int64_t out, const T* a, int64_t lda,
+                const Nonzeros& nonzeros, const T* slabs, T* partial, T* c, int64_t ldc,
+                bool accumulate, const Epilogue<T>& epilogue) {
+  int64_t done = 0;
+  for (int64_t column = 0; column < out; column += Lanes<T>::kSlab) {
+    const int64_t width = slab_width<T>(column, out);
     const T* slab = slabs + column * groups.depth;
-    product_of_slab(
-        rows, groups, a, lda, bits, [&](int64_t first, int64_t) { return slab + first * width; },
-        width, partial, c + column, ldc, accumulate, epilogue, column);
+    done += product_of_slab(
+        rows, groups, a, lda, nonzeros,
+        [&](int64_t first, int64_t) { return slab + first * width; }, column,
+        slab_columns<T>(column, out), partial, c, ldc, accumulate, &epilogue);
   }
+  return done;
 }
 
-// One slab of columns of the product with a whole kernel that is packed on the way, into `block`
-// [kGroup, slab]: a kernel that few rows pass is read once and never written to memory.
+// Elements of scratch for a block of a kernel.
 template <class T>
-void product_of_kernel(const Step<T>& step, int64_t slab, int64_t rows, const T* a, int64_t lda,
-                       const uint64_t* bits, T* block, T* partial, T* c, int64_t ldc,
-                       bool accumulate, const Epilogue<T>& epilogue) {
-  const int64_t column = slab * Lanes<T>::kSlab;
-  const int64_t width = slab_width<T>(column, step.out);
+constexpr int64_t kBlock = kGroup * Lanes<T>::kSlab + kBeyondBlock;
+
+// Columns [column, column + width) of the product with a whole kernel that is packed on the way,
+// into `block`: a kernel that few rows pass is read once and never written to memory.
+template <class T>
+int64_t product_of_kernel(const Step<T>& step, int64_t column, int64_t width, int64_t rows,
+                          const T* a, int64_t lda, const Nonzeros& nonzeros, T* block, T* partial,
+                          T* c, int64_t ldc, bool accumulate, const Epilogue<T>& epilogue) {
+  const int64_t rest = step.out - column, columns = rest < width ? rest : width;
   const auto source = [&](int64_t first, int64_t count) {
-    pack_rows(step, column, width, first, count, block);
+    pack_rows(step, column, padded<T>(columns), first, count, block);
     return static_cast<const T*>(block);
   };
-  product_of_slab(rows, groups_of(step.in), a, lda, bits, source, width, partial, c + column, ldc,
-                  accumulate, epilogue, column);
+  return product_of_slab(rows, groups_of(step.in), a, lda, nonzeros, source, column, columns,
+                         partial, c, ldc, accumulate, &epilogue);
+}
+
+// The product with a kernel that is cut to `kept` and `columns` (all if null), block by block into
+// `block`. `groups` are those of A, some or all of the kernel's.
+template <class T>
+int64_t product_of_cut(const Step<T>& step, const Kept* kept, const Kept* columns, int64_t rows,
+                       const Groups& groups, const T* a, int64_t lda, const Nonzeros& nonzeros,
+                       T* block, T* partial, T* c, int64_t ldc, bool accumulate,
+                       const Epilogue<T>* epilogue) {
+  const int64_t out = columns ? columns->count : step.out;
+  int64_t done = 0;
+  for (int64_t column = 0; column < out; column += Lanes<T>::kSlab) {
+    const int64_t width = slab_width<T>(column, out);
+    const auto source = [&](int64_t first, int64_t count) {
+      pack_block(step, kept, columns, column, width, groups.before + first, count, block);
+      return static_cast<const T*>(block);
+    };
+    done += product_of_slab(rows, groups, a, lda, nonzeros, source, column,
+                            slab_columns<T>(column, out), partial, c, ldc, accumulate, epilogue);
+  }
+  return done;
 }
 
 }  // namespace

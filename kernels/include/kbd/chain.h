@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 namespace kbd {
 
@@ -71,10 +72,27 @@ struct Chain {
   T* out;         // [samples, rows, entries, steps[last].out], row-major
 };
 
-// Calls task(begin, end) on pieces that cover [0, total), from any threads, and returns when
-// all are done. `cost` is the work of one unit in floating-point operations.
-using ParallelFor = std::function<void(int64_t total, int64_t cost,
-                                       const std::function<void(int64_t, int64_t)>& task)>;
+// Shares work among threads. A call with (total, cost, task) calls task(begin, end) on pieces that
+// cover [0, total), from any threads, and returns when all are done. `cost` is the work of one unit
+// in floating-point operations.
+class ParallelFor {
+ public:
+  using Task = std::function<void(int64_t begin, int64_t end)>;
+
+  // `threads` is how many pieces may run at once: how finely to cut, and nothing else, depends on
+  // it.
+  template <class Share>
+  ParallelFor(Share share, int64_t threads = 1) : share_(std::move(share)), threads_(threads) {}
+
+  void operator()(int64_t total, int64_t cost, const Task& task) const {
+    share_(total, cost, task);
+  }
+  int64_t threads() const { return threads_; }
+
+ private:
+  std::function<void(int64_t total, int64_t cost, const Task& task)> share_;
+  int64_t threads_;
+};
 
 }  // namespace kbd
 
