@@ -137,9 +137,12 @@ def run_cut(
         for step in part.steps
         if isinstance(step, CallStep)
     }
+    # Layers cast their inputs.
     inputs = [
-        draws.unfold(value) if is_folded else value
-        for value, is_folded in zip(values, folded, strict=True)
+        tf.cast(draws.unfold(value) if is_folded else value, spec.dtype)
+        for value, is_folded, spec in zip(
+            values, folded, [part.specs[n] for n in part.inputs], strict=True
+        )
     ]
 
     def run(sample: tf.Tensor) -> list[tf.Tensor]:
@@ -154,11 +157,12 @@ def run_cut(
         return [network.whole(number) for number in part.outputs]
 
     dtypes = [tf.as_dtype(part.specs[number].dtype) for number in part.outputs]
+    at_once = None if tf.executing_eagerly() else SAMPLES_AT_ONCE
     outputs = tf.map_fn(
-        run,
+        tf.autograph.experimental.do_not_convert(run),
         tf.range(draws.num_samples),
         fn_output_signature=dtypes,
-        parallel_iterations=SAMPLES_AT_ONCE,
+        parallel_iterations=at_once,
     )
     return [
         _folded(output, part.specs[number])

@@ -14,8 +14,10 @@ from keras_bayesdrop.engines.fused import Fused
 from keras_bayesdrop.engines.reference import Reference
 from keras_bayesdrop.errors import EngineUnavailableError
 from keras_bayesdrop.plan import CutStep
+from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
+from keras_bayesdrop.plan import drops_channels
 
 
 def choose_engine(
@@ -54,6 +56,7 @@ def choose_engine(
         cutting = Fused(None, (), problem=why_not)
         if any(isinstance(step, CutStep) for step in cutting.steps(plan)):
             return cutting, "cut convolutions"
+        why_not = _with_reason_not_to_cut(why_not, plan, cutting)
     if prefer == "fused":
         raise _unavailable(why_not)
     return Reference(), why_not
@@ -86,6 +89,24 @@ def _why_no_chain(steps: Sequence[Step], why_not: Sequence[str]) -> str:
     ]
     first = f" ({reasons[0]})" if reasons else ""
     return f"no dense chain in the model{first}"
+
+
+def _with_reason_not_to_cut(why_not: str, plan: Plan, engine: Fused) -> str:
+    """Adds why nothing is cut, if noise drops whole channels at all."""
+    spatial = any(
+        isinstance(step, NoiseStep)
+        and step.active
+        and drops_channels(step, plan.specs[step.inputs[0]])
+        for step in plan.suffix
+    )
+    reasons = [
+        f"`{step.path or step.kind}`: {why}"
+        for step in plan.suffix
+        if (why := engine.cuts(plan).why_not.get(id(step), ""))
+    ]
+    if not spatial or not reasons:
+        return why_not
+    return f"{why_not}; no convolution is cut ({reasons[0]})"
 
 
 def _has_gpu() -> bool:

@@ -13,6 +13,7 @@ from keras_bayesdrop.plan.calls import inference_call as inference_call
 from keras_bayesdrop.plan.cuts.cut_step import CutStep as CutStep
 from keras_bayesdrop.plan.cuts.cut_step import thresholds as thresholds
 from keras_bayesdrop.plan.cuts.find import Cuts as Cuts
+from keras_bayesdrop.plan.cuts.find import drops_channels as drops_channels
 from keras_bayesdrop.plan.cuts.find import find_cuts as find_cuts
 from keras_bayesdrop.plan.partial import before_last_noise as before_last_noise
 from keras_bayesdrop.plan.partial import plan_of_part as plan_of_part

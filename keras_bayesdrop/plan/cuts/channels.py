@@ -98,24 +98,28 @@ class Tiled:
 Channels = Whole | Kept | Part | Joined | Repeated | Tiled
 
 
-def joined(*parts: Channels) -> Channels:
-    """Returns the channels of several values, one after another."""
-    if all(isinstance(part, Whole) for part in parts):
-        return Whole(sum(part.size for part in parts))
-    return Joined(parts)
+def simplified(channels: Channels) -> Channels:
+    """Returns `Whole` if all channels are there, however they are described."""
+    if isinstance(channels, Joined):
+        parts = tuple(simplified(part) for part in channels.parts)
+        if all(isinstance(part, Whole) for part in parts):
+            return Whole(channels.size)
+        return Joined(parts)
+    if isinstance(channels, Repeated | Tiled):
+        of = simplified(channels.of)
+        if isinstance(of, Whole):
+            return Whole(channels.size)
+        return dataclasses.replace(channels, of=of)
+    return channels
 
 
 def repeated(of: Channels, times: int) -> Channels:
     """Returns each channel several times in a row."""
-    if isinstance(of, Whole):
-        return Whole(of.size * times)
     return of if times == 1 else Repeated(of, times)
 
 
 def tiled(of: Channels, places: int) -> Channels:
     """Returns the channels of several places."""
-    if isinstance(of, Whole):
-        return Whole(of.size * places)
     return of if places == 1 else Tiled(of, places)
 
 
@@ -151,7 +155,7 @@ def both(one: Channels, other: Channels) -> Channels:
         for each in one.parts:
             parts.append(both(each, part(other, at, each.size)))
             at += each.size
-        return joined(*parts)
+        return Joined(tuple(parts))
     if isinstance(other, Joined):
         return both(other, one)
     return one

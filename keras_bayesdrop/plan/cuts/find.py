@@ -22,12 +22,13 @@ import tensorflow as tf
 from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise.learned import LearnedBernoulli
 from keras_bayesdrop.plan.cuts.channels import Channels
+from keras_bayesdrop.plan.cuts.channels import Joined
 from keras_bayesdrop.plan.cuts.channels import Kept
 from keras_bayesdrop.plan.cuts.channels import Whole
 from keras_bayesdrop.plan.cuts.channels import both
 from keras_bayesdrop.plan.cuts.channels import either
-from keras_bayesdrop.plan.cuts.channels import joined
 from keras_bayesdrop.plan.cuts.channels import part
+from keras_bayesdrop.plan.cuts.channels import simplified
 from keras_bayesdrop.plan.cuts.channels import tiled
 from keras_bayesdrop.plan.cuts.cut_step import MOST_ROWS
 from keras_bayesdrop.plan.cuts.cut_step import MULTIPLE
@@ -94,9 +95,14 @@ def find_cuts(
     return Cuts(tuple(ordered), why_not)
 
 
-def drops_channels(step: NoiseStep, rank: int, channels: int) -> bool:
-    """Returns whether active noise keeps or drops whole channels."""
-    shape = step.noise_shape
+def drops_channels(step: NoiseStep, spec: Any) -> bool:
+    """Returns whether active noise keeps or drops whole channels.
+
+    Args:
+        step: Puts noise on a value.
+        spec: Of that value.
+    """
+    shape, rank, channels = step.noise_shape, len(spec.shape), spec.shape[-1]
     return (
         step.noise.kind == "bernoulli"
         and rank > 2
@@ -127,12 +133,12 @@ def _refusal(
         dims = tuple(specs[value].shape)
         if len(dims) < 2 or dims[-1] is None:
             return "its number of channels is not known"
-    dims = tuple(specs[step.inputs[0]].shape)
+    spec = specs[step.inputs[0]]
     if isinstance(step, NoiseStep):
         if not step.active:
             off = type(step.noise).expected is Noise.expected
             return "" if off else f"{step.noise.describe()} scales its input"
-        if step.axis != 0 or not drops_channels(step, len(dims), dims[-1]):
+        if step.axis != 0 or not drops_channels(step, spec):
             return f"{step.noise.describe()} does not drop whole channels"
         return ""
     if isinstance(step.thin, str):
@@ -293,7 +299,7 @@ def _channels(
     kept = {
         value: whole(value)
         if value in inputs
-        else both(filled[value], needed[value])
+        else simplified(both(filled[value], needed[value]))
         for value in inputs | made
     }
     return kept, inputs, outputs
@@ -320,7 +326,7 @@ def _filled(step: Step, inputs: Sequence[Channels], whole: Whole) -> Channels:
     if isinstance(form, FlattenForm):
         return tiled(inputs[0], whole.size // inputs[0].size)
     if isinstance(form, JoinForm):
-        return joined(*inputs)
+        return Joined(tuple(inputs))
     if isinstance(form, MergeForm):
         channels = inputs[0]
         for other in inputs[1:]:
