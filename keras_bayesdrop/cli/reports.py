@@ -39,7 +39,8 @@ def run_info(options: argparse.Namespace) -> None:
 
 def _work(model: Any, options: argparse.Namespace) -> str:
     plan = build_plan(model, None)
-    engine, _ = choose_engine(plan, options.engine)
+    shared = options.masks == "shared"
+    engine, _ = choose_engine(plan, options.engine, shared)
     most = rows_per_batch(plan, options.batch_size)
     full, rest = divmod(options.rows, most)
     steps = 0
@@ -53,7 +54,7 @@ def _work(model: Any, options: argparse.Namespace) -> str:
             options.batch_size,
             rows,
             options.samples,
-            options.masks == "shared",
+            shared,
         )
         tiles = math.ceil(rows / geometry.tile_rows)
         steps += count * tiles * math.ceil(options.samples / geometry.samples)

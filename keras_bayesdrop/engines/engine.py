@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_bayesdrop.engines import interpreter
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import ChainStep
+from keras_bayesdrop.plan import CutStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
 
@@ -25,7 +26,7 @@ class Engine(abc.ABC):
         return self.name
 
     @abc.abstractmethod
-    def steps(self, plan: Plan) -> Sequence[Step | ChainStep]:
+    def steps(self, plan: Plan) -> Sequence[Step | ChainStep | CutStep]:
         """Returns the steps that this engine makes of the suffix."""
 
     def why_not_fused(self, plan: Plan) -> tuple[str, ...]:

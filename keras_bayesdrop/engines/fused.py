@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fused engine: dense chains in the compiled op, the rest in TensorFlow."""
+"""The fused engine: dense chains in the compiled op, convolutions cut.
 
+The rest runs as in the reference engine.
+"""
+
+import functools
 from collections.abc import Collection
 from collections.abc import Sequence
 from typing import Any
@@ -10,14 +14,18 @@ import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import interpreter
+from keras_bayesdrop.engines.cut import run_if_it_pays
 from keras_bayesdrop.engines.engine import Engine
 from keras_bayesdrop.noise import MaskTable
 from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import ChainLink
 from keras_bayesdrop.plan import ChainStep
+from keras_bayesdrop.plan import Cuts
+from keras_bayesdrop.plan import CutStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
+from keras_bayesdrop.plan import find_cuts
 
 
 class Fused(Engine):
@@ -27,18 +35,49 @@ class Fused(Engine):
         ops: The module of the compiled op library.
         dtypes: Names of the dtypes that its op has kernels for.
         has_tables: Whether its kernels take masks of a table.
+        cuts: Whether to leave out channels that a sample drops, where masks
+            are shared.
+        problem: Why there is no op library, or `""`.
     """
 
     name: ClassVar[str] = "fused"
 
     def __init__(
-        self, ops: Any, dtypes: Collection[str], has_tables: bool = True
+        self,
+        ops: Any,
+        dtypes: Collection[str],
+        has_tables: bool = True,
+        cuts: bool = True,
+        problem: str = "",
     ) -> None:
         self._ops = ops
         self._dtypes = dtypes
         self._has_tables = has_tables
+        self._cuts = cuts
+        self._problem = problem
+        self._found: tuple[Plan, Cuts] | None = None
 
-    def steps(self, plan: Plan) -> Sequence[Step | ChainStep]:
+    @property
+    def key(self) -> str:
+        """Tells engines apart that make different programs."""
+        chains = ", ".join(self._dtypes)
+        return f"{self.name}, chains in {chains}, cuts {self._cuts}"
+
+    def steps(self, plan: Plan) -> Sequence[Step | ChainStep | CutStep]:
+        """Returns the suffix with the chains and parts that run otherwise."""
+        if self._cuts:
+            return self.cuts(plan).steps
+        return self._steps_with_chains(plan)
+
+    def cuts(self, plan: Plan) -> Cuts:
+        """Returns the steps with the parts that are cut, found once."""
+        if self._found is None or self._found[0] is not plan:
+            steps = self._steps_with_chains(plan)
+            cuts = find_cuts(steps, plan.specs, plan.outputs, plan.rows)
+            self._found = (plan, cuts)
+        return self._found[1]
+
+    def _steps_with_chains(self, plan: Plan) -> list[Step | ChainStep]:
         """Returns the suffix with the chains that there are kernels for."""
         steps: list[Step | ChainStep] = []
         for step in plan.fusion.steps:
@@ -57,15 +96,27 @@ class Fused(Engine):
             and (why := self._why_no_kernel(chain))
             for member in chain.steps
         }
+        not_cut = self._why_not_cut(plan) if self._cuts else {}
         return tuple(
-            left_out.get(id(step), reason)
+            left_out.get(id(step), _and(reason, not_cut.get(id(step), "")))
             for step, reason in zip(
                 plan.suffix, plan.fusion.why_not, strict=True
             )
         )
 
+    def _why_not_cut(self, plan: Plan) -> dict[int, str]:
+        """Returns, by the id of a convolution, why it is not cut."""
+        cuts = self.cuts(plan)
+        return {
+            id(step): cuts.why_not[id(step)]
+            for step in plan.suffix
+            if "Conv" in step.kind and cuts.why_not.get(id(step))
+        }
+
     def _why_no_kernel(self, chain: ChainStep) -> str:
         """Returns why no kernel runs a chain, or `""`."""
+        if self._problem:
+            return self._problem
         if chain.dtype not in self._dtypes:
             return f"computes in {chain.dtype}"
         tables = any(
@@ -80,8 +131,18 @@ class Fused(Engine):
         self, plan: Plan, cut: Sequence[tf.Tensor], draws: Draws | None
     ) -> list[tf.Tensor]:
         """Runs the suffix, each chain in one call of the op."""
-        steps = plan.suffix if draws is None else self.steps(plan)
-        return interpreter.run_suffix(plan, steps, cut, draws, self._run_chain)
+        if draws is None:
+            return interpreter.run_suffix(plan, plan.suffix, cut, draws)
+        # A watched value must be whole.
+        whole = not draws.shared or draws.watched is not None
+        return interpreter.run_suffix(
+            plan,
+            self._steps_with_chains(plan) if whole else self.steps(plan),
+            cut,
+            draws,
+            self._run_chain,
+            run_cut=functools.partial(run_if_it_pays, plan),
+        )
 
     def _run_chain(
         self, chain: ChainStep, x: tf.Tensor, folded: bool, draws: Draws
@@ -151,6 +212,13 @@ class Fused(Engine):
             draws="balanced" if draws.balanced else "independent",
             x_per_sample=per_sample,
         )
+
+
+def _and(reason: str, another: str) -> str:
+    """Returns two reasons in one, if there are two."""
+    if not reason or not another or another == reason:
+        return reason
+    return f"{reason}; {another}"
 
 
 def _noise_settings(link: ChainLink) -> tuple[str, Any, Any, int]:

@@ -7,6 +7,7 @@ the repeated input is never written.
 """
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Sequence
 
 import keras
@@ -15,6 +16,7 @@ import tensorflow as tf
 from keras_bayesdrop.noise import WeightNoise
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import ChainStep
+from keras_bayesdrop.plan import CutStep
 from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
@@ -22,6 +24,11 @@ from keras_bayesdrop.plan import Step
 # Maps a chain, its input, whether that is folded, and draws to its folded
 # output.
 RunChain = Callable[[ChainStep, tf.Tensor, bool, Draws], tf.Tensor]
+# Maps a part to cut, its inputs, whether each is folded, and draws to its
+# folded outputs.
+RunCut = Callable[
+    [CutStep, Sequence[tf.Tensor], Sequence[bool], Draws], list[tf.Tensor]
+]
 
 
 def run_prefix(plan: Plan, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -42,27 +49,31 @@ def run_prefix(plan: Plan, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 def run_suffix(
     plan: Plan,
-    steps: Sequence[Step | ChainStep],
+    steps: Sequence[Step | ChainStep | CutStep],
     cut: Sequence[tf.Tensor],
     draws: Draws | None,
     run_chain: RunChain | None = None,
     look: Callable[[int, Sequence[tf.Tensor]], None] | None = None,
+    run_cut: RunCut | None = None,
+    folded_cut: Collection[int] = (),
 ) -> list[tf.Tensor]:
     """Runs steps that do the work of a plan's suffix.
 
     Args:
         plan: The plan.
-        steps: Its suffix, or the same with chains in it.
+        steps: Its suffix, or the same with chains and parts to cut in it.
         cut: Tensors [rows, ...] for `plan.cut`.
         draws: Which samples of which rows. `None` turns all noise off.
         run_chain: Runs the chains, if there are any.
         look: Called with the index of every step and its outputs.
+        run_cut: Runs the parts to cut, if there are any.
+        folded_cut: Numbers of the values of `cut` that are folded already.
 
     Returns:
         Folded tensors for `plan.outputs`, or [rows, ...] without draws.
     """
     values = dict(zip(plan.cut, cut, strict=True))
-    folded: set[int] = set()
+    folded: set[int] = {*folded_cut}
 
     def fold(number: int) -> tf.Tensor:
         if values[number] is None:
@@ -95,12 +106,12 @@ def run_suffix(
             whole_rows=step.whole_rows,
         )
 
-    def spread(step: Step | ChainStep) -> list[int]:
+    def spread(step: Step | ChainStep | CutStep) -> list[int]:
         """Returns which outputs of a step hold samples in their batch.
 
         A value without rows has none, until noise spreads it.
         """
-        if isinstance(step, ChainStep) or (
+        if isinstance(step, ChainStep | CutStep) or (
             isinstance(step, NoiseStep) and step.active
         ):
             return list(step.outputs)
@@ -121,6 +132,14 @@ def run_suffix(
                 outputs = [
                     run_chain(step, values[number], number in folded, draws)
                 ]
+            elif isinstance(step, CutStep):
+                assert run_cut is not None and draws is not None
+                outputs = run_cut(
+                    step,
+                    [values[number] for number in step.inputs],
+                    [number in folded for number in step.inputs],
+                    draws,
+                )
             else:
                 outputs = step.call(
                     [fold(number) for number in step.inputs], draws

@@ -13,16 +13,22 @@ from keras_bayesdrop.engines.engine import Engine
 from keras_bayesdrop.engines.fused import Fused
 from keras_bayesdrop.engines.reference import Reference
 from keras_bayesdrop.errors import EngineUnavailableError
+from keras_bayesdrop.plan import CutStep
+from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
+from keras_bayesdrop.plan import drops_channels
 
 
-def choose_engine(plan: Plan, prefer: str = "auto") -> tuple[Engine, str]:
+def choose_engine(
+    plan: Plan, prefer: str = "auto", shared: bool = True
+) -> tuple[Engine, str]:
     """Returns the engine for `plan`, and why it was chosen.
 
     Args:
         plan: The plan to run.
         prefer: One of `"auto"`, `"reference"` and `"fused"`.
+        shared: Whether one mask serves all rows of a sample.
 
     Returns:
         The engine and a reason for people to read.
@@ -35,13 +41,22 @@ def choose_engine(plan: Plan, prefer: str = "auto") -> tuple[Engine, str]:
         if prefer == "fused":
             raise _unavailable(why_not)
         return Reference(), why_not
+    # Cutting was measured on CPUs alone.
+    cuts = shared and not _has_gpu()
     why_not = _why_no_chain(plan.suffix, plan.fusion.why_not)
-    why_not = why_not or why_no_fused_engine(prefer)
+    problem = "" if why_not else why_no_fused_engine(prefer)
+    why_not = why_not or problem
     if not why_not:
-        fused = Fused(op_library.library().ops, _dtypes(), not _on_gpu())
+        ops = op_library.library().ops
+        fused = Fused(ops, _dtypes(), not _on_gpu(), cuts)
         why_not = _why_no_chain(plan.suffix, fused.why_not_fused(plan))
         if not why_not:
             return fused, "dense chain"
+    if cuts and not (problem and prefer == "fused"):
+        cutting = Fused(None, (), problem=why_not)
+        if any(isinstance(step, CutStep) for step in cutting.steps(plan)):
+            return cutting, "cut convolutions"
+        why_not = _with_reason_not_to_cut(why_not, plan, cutting)
     if prefer == "fused":
         raise _unavailable(why_not)
     return Reference(), why_not
@@ -76,6 +91,24 @@ def _why_no_chain(steps: Sequence[Step], why_not: Sequence[str]) -> str:
     return f"no dense chain in the model{first}"
 
 
+def _with_reason_not_to_cut(why_not: str, plan: Plan, engine: Fused) -> str:
+    """Adds why nothing is cut, if noise drops whole channels at all."""
+    spatial = any(
+        isinstance(step, NoiseStep)
+        and step.active
+        and drops_channels(step, plan.specs[step.inputs[0]])
+        for step in plan.suffix
+    )
+    reasons = [
+        f"`{step.path or step.kind}`: {why}"
+        for step in plan.suffix
+        if (why := engine.cuts(plan).why_not.get(id(step), ""))
+    ]
+    if not spatial or not reasons:
+        return why_not
+    return f"{why_not}; no convolution is cut ({reasons[0]})"
+
+
 def _has_gpu() -> bool:
     return bool(tf.config.list_physical_devices("GPU"))
 
@@ -90,6 +123,10 @@ def _dtypes() -> tuple[str, ...]:
     if _on_gpu():
         return ("float16", "bfloat16", "float32")
     return ("float32", "float64")
+
+
+# Stands for an engine where a step runs without dropped channels.
+CUT = "cut"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,8 +154,17 @@ def assign_steps(plan: Plan, engine: Engine, reason: str) -> list[Assignment]:
         Assignment(step, Reference.name, once) for step in plan.prefix
     ]
     reasons = engine.why_not_fused(plan)
+    parts = {
+        id(member): part
+        for part in engine.steps(plan)
+        if isinstance(part, CutStep)
+        for member in part.steps
+    }
     for step, why_not in zip(plan.suffix, reasons, strict=True):
-        if engine.name == Fused.name and why_not:
+        if id(step) in parts:
+            told = parts[id(step)].describe(step)
+            assignments.append(Assignment(step, CUT, told))
+        elif engine.name == Fused.name and why_not:
             assignments.append(Assignment(step, Reference.name, why_not))
         else:
             assignments.append(Assignment(step, engine.name, reason))

@@ -19,6 +19,7 @@ from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines.engine import Engine
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import ChainStep
+from keras_bayesdrop.plan import CutStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
@@ -50,7 +51,7 @@ class Spread(Engine):
         devices = ", ".join(self._devices)
         return f"{self._engine.key}, {self.axis} on {devices}"
 
-    def steps(self, plan: Plan) -> Sequence[Step | ChainStep]:
+    def steps(self, plan: Plan) -> Sequence[Step | ChainStep | CutStep]:
         """Returns the steps that the engine makes of the suffix."""
         return self._engine.steps(plan)
 

@@ -3,13 +3,18 @@
 
 `build_plan` turns a survey into a `Plan`, which is data: steps, their noise
 sites, and reasons. `selection` decides which noise is drawn, `chains` finds
-runs of steps that the compiled op does in one call, and `partial` cuts a plan
-in two. Other rooms use the names below. This room imports `errors`, `_core`,
-`noise` and `graph`.
+runs of steps that the compiled op does in one call, `cuts` finds parts that run
+without dropped channels, and `partial` cuts a plan in two. Other rooms use the
+names below. This room imports `errors`, `_core`, `noise` and `graph`.
 """
 
 from keras_bayesdrop.plan.build import build_plan as build_plan
 from keras_bayesdrop.plan.calls import inference_call as inference_call
+from keras_bayesdrop.plan.cuts.cut_step import CutStep as CutStep
+from keras_bayesdrop.plan.cuts.cut_step import thresholds as thresholds
+from keras_bayesdrop.plan.cuts.find import Cuts as Cuts
+from keras_bayesdrop.plan.cuts.find import drops_channels as drops_channels
+from keras_bayesdrop.plan.cuts.find import find_cuts as find_cuts
 from keras_bayesdrop.plan.partial import before_last_noise as before_last_noise
 from keras_bayesdrop.plan.partial import plan_of_part as plan_of_part
 from keras_bayesdrop.plan.partial import up_to as up_to

@@ -19,6 +19,7 @@ from keras_bayesdrop.graph.probe import Shape
 from keras_bayesdrop.graph.probe import role_of
 from keras_bayesdrop.graph.probe import rows_axis
 from keras_bayesdrop.graph.read import Graph
+from keras_bayesdrop.graph.read import Node
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.graph.sites import is_stateful
 from keras_bayesdrop.graph.sites import noise_of
@@ -34,6 +35,8 @@ from keras_bayesdrop.plan.selection import hidden_from
 from keras_bayesdrop.plan.steps import CallStep
 from keras_bayesdrop.plan.steps import NoiseStep
 from keras_bayesdrop.plan.steps import Step
+from keras_bayesdrop.plan.thin_forms import ThinForm
+from keras_bayesdrop.plan.thin_forms import thin_form_of
 
 
 def build_plan(
@@ -180,6 +183,7 @@ def _steps(
                     quiet_call(node.operation, node.fill, node.path),
                     active=unseen and any(s.path in chosen for s in sites),
                     form=form_of(node.operation),
+                    thin=_thin_form(node),
                 )
             )
         else:
@@ -212,6 +216,16 @@ def _steps(
             number += len(here)
             on_request += len(seen.draws) - len(here)
     return steps, problems, reasons
+
+
+def _thin_form(node: Node) -> ThinForm | str:
+    """Returns what a node does to channels, or why that is not known."""
+    tensors = [object() for _ in node.inputs]
+    arguments = keras.tree.flatten(node.fill(tensors))
+    count = sum(not isinstance(each, bool | None) for each in arguments)
+    if count != len(tensors):
+        return "takes constants"  # Those have all channels.
+    return thin_form_of(node.operation)
 
 
 def _sites_in_order(graph: Graph, surveyed: Survey) -> int:

@@ -11,6 +11,7 @@ from keras_bayesdrop.noise import Noise
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.noise.noise_shape import NoiseShape
 from keras_bayesdrop.plan.layer_forms import LayerForm
+from keras_bayesdrop.plan.thin_forms import ThinForm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +66,8 @@ class CallStep:
         has_entries: Whether one that is on perturbs several entries per row.
         form: What it computes, for engines that compile it, or why they
             cannot.
+        thin: What it does to channels, for engines that leave some out, or
+            why it gets all of them.
     """
 
     path: str
@@ -77,6 +80,7 @@ class CallStep:
     active: bool = False
     has_entries: bool = False
     form: LayerForm | str = "noise inside"
+    thin: ThinForm | str = "noise inside"
 
     @property
     def random(self) -> bool:

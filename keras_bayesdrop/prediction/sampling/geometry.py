@@ -16,8 +16,11 @@ import tensorflow as tf
 
 from keras_bayesdrop.graph.survey import KERAS_BATCH
 from keras_bayesdrop.plan import ChainStep
+from keras_bayesdrop.plan import CutStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
+from keras_bayesdrop.plan import thresholds
+from keras_bayesdrop.plan.cuts.cut_step import SAMPLES_AT_ONCE
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 
 # What a step may take when the caller does not say. Seconds for 256 rows and 50
@@ -78,7 +81,7 @@ def batch_bytes(plan: Plan, batch_size: int | None) -> int:
 
 def choose_geometry(
     plan: Plan,
-    steps: Sequence[Step | ChainStep],
+    steps: Sequence[Step | ChainStep | CutStep],
     batch_size: int | None,
     num_rows: int,
     num_samples: int,
@@ -102,19 +105,13 @@ def choose_geometry(
     """
     if plan.one_at_a_time:
         return Geometry(num_rows, 1)
-    suffix_bytes = _row_bytes(plan, steps)
-    whole_bytes = _row_bytes(plan, plan.steps)
-    only_chains = all(isinstance(step, ChainStep) for step in steps)
-    if batch_size is None:
-        entries = devices * _auto_rows(
-            suffix_bytes, _CHAIN_ROWS if only_chains else _AUTO_ROWS[1]
+    parts = [step for step in steps if isinstance(step, CutStep)]
+    if parts:
+        return _cut_geometry(
+            plan, steps, parts, batch_size, num_rows, num_samples, devices
         )
-    elif suffix_bytes is None or whole_bytes is None:
-        entries = batch_size
-    else:
-        entries = batch_size * max(1, whole_bytes // suffix_bytes)
-    most_work = devices * worker_threads() * _CHAIN_WORK_PER_THREAD
-    entries = max(1, min(entries, most_work // _chain_work(steps)))
+    entries = _entries(plan, steps, batch_size, devices)
+    only_chains = all(isinstance(step, ChainStep) for step in steps)
     if shared or only_chains:
         tile_rows = min(num_rows, entries)
     else:
@@ -137,6 +134,61 @@ def worker_threads() -> int:
     if hasattr(os, "sched_getaffinity"):  # Not on every system.
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _entries(
+    plan: Plan,
+    steps: Sequence[Step | ChainStep | CutStep],
+    batch_size: int | None,
+    devices: int,
+) -> int:
+    """Returns how many rows times samples a step takes."""
+    suffix_bytes = _row_bytes(plan, steps)
+    whole_bytes = _row_bytes(plan, plan.steps)
+    only_chains = all(isinstance(step, ChainStep) for step in steps)
+    if batch_size is None:
+        entries = devices * _auto_rows(
+            suffix_bytes, _CHAIN_ROWS if only_chains else _AUTO_ROWS[1]
+        )
+    elif suffix_bytes is None or whole_bytes is None:
+        entries = batch_size
+    else:
+        entries = batch_size * max(1, whole_bytes // suffix_bytes)
+    most_work = devices * worker_threads() * _CHAIN_WORK_PER_THREAD
+    return max(1, min(entries, most_work // _chain_work(steps)))
+
+
+def _cut_geometry(
+    plan: Plan,
+    steps: Sequence[Step | ChainStep | CutStep],
+    parts: Sequence[CutStep],
+    batch_size: int | None,
+    num_rows: int,
+    num_samples: int,
+    devices: int,
+) -> Geometry:
+    """Chooses rows and samples where parts of a network are cut.
+
+    A part holds few samples at a time, so that what bounds the samples of a
+    step is what the parts hand on.
+    """
+    whole_steps: list[Step | ChainStep] = []
+    for step in steps:
+        whole_steps.extend(step.steps if isinstance(step, CutStep) else [step])
+    least = max(float(part.least_rows(thresholds(part))) for part in parts)
+    if num_rows < least:
+        return choose_geometry(
+            plan, whole_steps, batch_size, num_rows, num_samples, True, devices
+        )
+    entries = _entries(plan, whole_steps, batch_size, devices)
+    tile_rows = min(num_rows, max(1, entries // SAMPLES_AT_ONCE))
+    most = _entries(plan, steps, batch_size, devices) // tile_rows
+    if least > 1:
+        # The program runs fewer rows whole, and all samples of them at once.
+        most = min(most, entries // math.ceil(least))
+    return Geometry(
+        tile_rows, _whole_blocks(max(1, most), num_samples, _MAX_BLOCKS)
+    )
 
 
 def _fixed_rows(plan: Plan) -> int | None:
@@ -172,20 +224,20 @@ def _auto_rows(row_bytes: int | None, high: int = _AUTO_ROWS[1]) -> int:
     return max(low, min(high, _AUTO_BYTES // row_bytes))
 
 
-def _chain_work(steps: Sequence[Step | ChainStep]) -> int:
-    """Returns the multiply-adds of the chains, for a row and a sample."""
-    return max(
-        1,
-        sum(
-            math.prod(link.sizes)
-            for step in steps
-            if isinstance(step, ChainStep)
-            for link in step.links
-        ),
-    )
+def _chain_work(steps: Sequence[Step | ChainStep | CutStep]) -> int:
+    """Returns the multiply-adds of chains and parts, for a row and a sample."""
+    work = 0
+    for step in steps:
+        if isinstance(step, ChainStep):
+            work += sum(math.prod(link.sizes) for link in step.links)
+        elif isinstance(step, CutStep):
+            work += math.ceil(float(step.done_work(thresholds(step))))
+    return max(1, work)
 
 
-def _row_bytes(plan: Plan, steps: Sequence[Step | ChainStep]) -> int | None:
+def _row_bytes(
+    plan: Plan, steps: Sequence[Step | ChainStep | CutStep]
+) -> int | None:
     """Returns the bytes a row takes in the largest step, if that is known."""
     largest = _BYTES_PER_ELEMENT
     for step in steps:

@@ -81,7 +81,9 @@ class SamplingRun(Run):
         self._request = job.request
         self._choices = choices
         self._rule = choices.stopping_rule()
-        engine, self._reason = choose_engine(self.plan, choices.engine)
+        engine, self._reason = choose_engine(
+            self.plan, choices.engine, choices.shared
+        )
         self._drawer = Drawer(
             job.model,
             self.plan,
@@ -151,7 +153,9 @@ class SamplingRun(Run):
         if not reason:
             return
         self.plan = self.plan.alone(reason, unordered)
-        engine, self._reason = choose_engine(self.plan, self._choices.engine)
+        engine, self._reason = choose_engine(
+            self.plan, self._choices.engine, self._choices.shared
+        )
         self._drawer = dataclasses.replace(
             self._drawer, plan=self.plan, engine=engine
         )
