@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fused engine: dense chains in the compiled op, convolutions cut.
+"""The fused engine: dense chains and noise in compiled ops, convolutions cut.
 
 The rest runs as in the reference engine.
 """
 
+import dataclasses
 import functools
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import interpreter
 from keras_bayesdrop.engines.cut import run_if_it_pays
 from keras_bayesdrop.engines.engine import Engine
+from keras_bayesdrop.engines.noise_op import NoiseOp
 from keras_bayesdrop.noise import MaskTable
 from keras_bayesdrop.noise.base import as_scalar
 from keras_bayesdrop.noise.draws import Draws
@@ -23,6 +25,7 @@ from keras_bayesdrop.plan import ChainLink
 from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import Cuts
 from keras_bayesdrop.plan import CutStep
+from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
 from keras_bayesdrop.plan import find_cuts
@@ -37,7 +40,8 @@ class Fused(Engine):
         has_tables: Whether its kernels take masks of a table.
         cuts: Whether to leave out channels that a sample drops, where masks
             are shared.
-        problem: Why there is no op library, or `""`.
+        problem: Why no chain is compiled, or `""`.
+        noise_op: Puts noise on tensors outside of chains, if there is one.
     """
 
     name: ClassVar[str] = "fused"
@@ -49,19 +53,22 @@ class Fused(Engine):
         has_tables: bool = True,
         cuts: bool = True,
         problem: str = "",
+        noise_op: NoiseOp | None = None,
     ) -> None:
         self._ops = ops
         self._dtypes = dtypes
         self._has_tables = has_tables
         self._cuts = cuts
         self._problem = problem
+        self._noise_op = noise_op
         self._found: tuple[Plan, Cuts] | None = None
 
     @property
     def key(self) -> str:
         """Tells engines apart that make different programs."""
         chains = ", ".join(self._dtypes)
-        return f"{self.name}, chains in {chains}, cuts {self._cuts}"
+        noise = self._noise_op is not None
+        return f"{self.name}, chains in {chains}, {self._cuts}, {noise}"
 
     def steps(self, plan: Plan) -> Sequence[Step | ChainStep | CutStep]:
         """Returns the suffix with the chains and parts that run otherwise."""
@@ -104,6 +111,13 @@ class Fused(Engine):
             )
         )
 
+    def has_op_for(self, step: Step, plan: Plan) -> bool:
+        """Returns whether the noise op runs a step of a plan."""
+        if self._noise_op is None or not isinstance(step, NoiseStep):
+            return False
+        dtype = tf.as_dtype(plan.specs[step.inputs[0]].dtype).name
+        return step.active and self._noise_op.has_kernel(step.noise, dtype)
+
     def _why_not_cut(self, plan: Plan) -> dict[int, str]:
         """Returns, by the id of a convolution, why it is not cut."""
         cuts = self.cuts(plan)
@@ -133,6 +147,7 @@ class Fused(Engine):
         """Runs the suffix, each chain in one call of the op."""
         if draws is None:
             return interpreter.run_suffix(plan, plan.suffix, cut, draws)
+        draws = dataclasses.replace(draws, noise_op=self._noise_op)
         # A watched value must be whole.
         whole = not draws.shared or draws.watched is not None
         return interpreter.run_suffix(

@@ -31,6 +31,10 @@ class NoiseOp:
         self._ops = ops
         self._dtypes = dtypes
 
+    def has_kernel(self, noise: Noise, dtype: str) -> bool:
+        """Returns whether the op puts such noise on tensors of a dtype."""
+        return noise.has_op_effect and dtype in self._dtypes
+
     def __call__(
         self,
         draws: Draws,
@@ -51,7 +55,7 @@ class NoiseOp:
             site: Number of the site.
             per_sample: Whether `x` has an axis of samples behind the rows.
         """
-        if x.dtype.name not in self._dtypes or len(varies) > _MOST_AXES:
+        if not self.has_kernel(noise, x.dtype.name) or len(varies) > _MOST_AXES:
             return None
         effect = noise.op_effect()
         if effect is None:

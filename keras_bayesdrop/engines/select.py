@@ -11,6 +11,7 @@ from keras_bayesdrop._core.choice import ENGINES
 from keras_bayesdrop._core.validate import check_choice
 from keras_bayesdrop.engines.engine import Engine
 from keras_bayesdrop.engines.fused import Fused
+from keras_bayesdrop.engines.noise_op import NoiseOp
 from keras_bayesdrop.engines.reference import Reference
 from keras_bayesdrop.errors import EngineUnavailableError
 from keras_bayesdrop.plan import CutStep
@@ -43,23 +44,39 @@ def choose_engine(
         return Reference(), why_not
     # Cutting was measured on CPUs alone.
     cuts = shared and not _has_gpu()
+    noise_op = _noise_op()
     why_not = _why_no_chain(plan.suffix, plan.fusion.why_not)
     problem = "" if why_not else why_no_fused_engine(prefer)
     why_not = why_not or problem
     if not why_not:
         ops = op_library.library().ops
-        fused = Fused(ops, _dtypes(), not _on_gpu(), cuts)
+        on_cpu = not _on_gpu()
+        fused = Fused(ops, _dtypes(), on_cpu, cuts, noise_op=noise_op)
         why_not = _why_no_chain(plan.suffix, fused.why_not_fused(plan))
         if not why_not:
             return fused, "dense chain"
     if cuts and not (problem and prefer == "fused"):
-        cutting = Fused(None, (), problem=why_not)
+        cutting = Fused(None, (), problem=why_not, noise_op=noise_op)
         if any(isinstance(step, CutStep) for step in cutting.steps(plan)):
             return cutting, "cut convolutions"
         why_not = _with_reason_not_to_cut(why_not, plan, cutting)
+    if noise_op is not None and any(
+        noise_op.has_kernel(site.noise, site.layer.compute_dtype)
+        for site in plan.sites
+        if site.path in plan.chosen
+    ):
+        noise = Fused(None, (), cuts=False, problem=why_not, noise_op=noise_op)
+        return noise, COMPILED_NOISE
     if prefer == "fused":
         raise _unavailable(why_not)
     return Reference(), why_not
+
+
+def _noise_op() -> NoiseOp | None:
+    """Returns the op that puts noise on tensors, if this machine has one."""
+    if _has_gpu() or why_no_fused_engine():
+        return None
+    return NoiseOp(op_library.library().ops, _dtypes())
 
 
 def _unavailable(why_not: str) -> EngineUnavailableError:
@@ -127,6 +144,9 @@ def _dtypes() -> tuple[str, ...]:
 
 # Stands for an engine where a step runs without dropped channels.
 CUT = "cut"
+# Stands for an engine where noise alone is compiled.
+NOISE = "noise"
+COMPILED_NOISE = "noise in one pass"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,6 +184,13 @@ def assign_steps(plan: Plan, engine: Engine, reason: str) -> list[Assignment]:
         if id(step) in parts:
             told = parts[id(step)].describe(step)
             assignments.append(Assignment(step, CUT, told))
+        elif (
+            isinstance(engine, Fused)
+            and why_not
+            and engine.has_op_for(step, plan)
+        ):
+            told = f"{COMPILED_NOISE}; {why_not}"
+            assignments.append(Assignment(step, NOISE, told))
         elif engine.name == Fused.name and why_not:
             assignments.append(Assignment(step, Reference.name, why_not))
         else:

@@ -23,6 +23,7 @@ class AdditiveGaussian(Noise):
 
     stddev: float
     kind: ClassVar[str] = "additive_gaussian"
+    has_op_effect: ClassVar[bool] = True
 
     @property
     def active(self) -> bool:

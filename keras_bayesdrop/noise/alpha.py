@@ -29,6 +29,7 @@ class Alpha(Noise):
 
     rate: float
     kind: ClassVar[str] = "alpha"
+    has_op_effect: ClassVar[bool] = True
 
     @property
     def active(self) -> bool:

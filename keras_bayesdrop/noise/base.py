@@ -33,6 +33,8 @@ class Noise(abc.ABC):
     kind: ClassVar[str]
     # Whether one draw serves all steps of a loop over time.
     one_draw_per_loop: ClassVar[bool] = False
+    # Whether the compiled noise op has an effect for it.
+    has_op_effect: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -61,7 +63,8 @@ class Noise(abc.ABC):
         """Returns what the compiled noise op does with a word.
 
         Returns:
-            `None` if the op does not support the noise.
+            `None` if the op does not support the noise, or not with these
+            parameters.
         """
         return None
 

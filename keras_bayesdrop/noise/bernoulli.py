@@ -46,6 +46,7 @@ class Bernoulli(Multiplicative):
 
     rate: float
     kind: ClassVar[str] = "bernoulli"
+    has_op_effect: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Checks the rate."""

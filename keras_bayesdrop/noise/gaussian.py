@@ -48,6 +48,7 @@ class Gaussian(IntegratedNoise):
 
     rate: float
     kind: ClassVar[str] = "gaussian"
+    has_op_effect: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Checks the rate."""

@@ -45,6 +45,7 @@ class LearnedBernoulli(_Learned):
     """
 
     kind: ClassVar[str] = "bernoulli"
+    has_op_effect: ClassVar[bool] = True
 
     def op_settings(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the threshold and the scale at the time of the call."""
@@ -103,6 +104,7 @@ class LearnedGaussian(_Learned):
     """
 
     kind: ClassVar[str] = "gaussian"
+    has_op_effect: ClassVar[bool] = True
 
     def op_settings(self) -> tuple[Any, Any] | None:
         """Returns 0 and the standard deviation, if that is a scalar."""

@@ -49,6 +49,7 @@ class LogNormal(IntegratedNoise):
     loc: float = 0.0
     scale: float = 0.5
     kind: ClassVar[str] = "log_normal"
+    has_op_effect: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Checks the parameters."""

@@ -47,6 +47,7 @@ class Uniform(IntegratedNoise):
     low: float = 0.0
     high: float = 1.0
     kind: ClassVar[str] = "uniform"
+    has_op_effect: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Checks the ends."""

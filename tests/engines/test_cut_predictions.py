@@ -143,12 +143,14 @@ def test_explanation_and_stats():
         kwargs = {"masks": method} if method == "independent" else {}
         engine = "auto" if kwargs else method
         (p,) = predict(model, inputs_of(model, 40), engine, **kwargs)
-        assert {step.engine for step in p.stats.engine} == {"reference"}
+        used = {step.engine for step in p.stats.engine}
+        assert used - {"noise"} == {"reference"}
 
 
 def test_small_networks_are_not_cut():
     told = engines_of(vgg(widths=(24, 24), shape=(3, 3, 3)))
-    assert {engine for engine, _ in told.values()} == {"reference"}
+    used = {engine for engine, _ in told.values()}
+    assert used - {"noise"} == {"reference"}
 
 
 def test_mixed_precision_is_not_cut():

@@ -2,6 +2,7 @@
 """Steps that the fused engine leaves to TensorFlow, and its reasons."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 import keras_bayesdrop as kbd
 from keras_bayesdrop._core import op_library
 from keras_bayesdrop.engines import choose_engine
+from keras_bayesdrop.engines import select
 from keras_bayesdrop.errors import EngineUnavailableError
 from keras_bayesdrop.plan import build_plan
 from tests import zoo
@@ -65,12 +67,29 @@ NOT_FUSED = {
 }
 
 
+@needs_library
+@pytest.mark.parametrize("name", sorted(NOT_FUSED.keys() - {"half precision"}))
+def test_noise_alone_is_compiled(name):
+    make, reason = NOT_FUSED[name]
+    model, x = sequential(*make()), zoo.numbers(6)
+    actual = samples(model, x, "fused")
+    assert_close(actual, samples(model, x, "reference"))
+    assert_same(actual, samples(model, x, "auto"))
+    noise, *others = kbd.explain(model, engine="fused").steps
+    assert noise.engine == "noise"
+    assert noise.reason.startswith("noise in one pass; ")
+    assert {step.engine for step in others} <= {"reference"}
+    told = " ".join(step.reason for step in (noise, *others))
+    assert re.search(reason, told)
+
+
 @pytest.mark.parametrize("name", NOT_FUSED)
-def test_not_fused(name):
+def test_not_fused(name, monkeypatch):
     make, reason = NOT_FUSED[name]
     if name == "half precision" and problem:
         # A chain, but for the library that it would need.
         reason = "library"
+    monkeypatch.setattr(select, "_noise_op", lambda: None)
     model, x = sequential(*make()), zoo.numbers(6)
     for predict in (
         lambda: samples(model, x, "fused"),
@@ -102,12 +121,13 @@ def test_reasons_are_given_step_by_step():
     told = engines_of(model, engine="fused")
     for path in "abfg":
         assert told[path] == ("fused", "dense chain")
-    assert told["c"] == ("reference", "alpha, rate 0.5 is not compiled")
+    why = "noise in one pass; alpha, rate 0.5 is not compiled"
+    assert told["c"] == ("noise", why)
     assert "Doubled" in told["d"][1]
     assert "own_activation" in told["e"][1]
     assert_engines_agree(model, zoo.numbers(6))
     table = str(kbd.explain(model, engine="fused"))
-    assert "dense chain" in table and "not compiled" in table
+    assert "dense chain" in table and "noise in one pass" in table
 
 
 @needs_library

@@ -130,7 +130,7 @@ def worker_threads() -> int:
     """Returns how many threads TensorFlow shares the work of an op among."""
     asked = tf.config.threading.get_intra_op_parallelism_threads()
     if asked:
-        return asked
+        return int(asked)
     if hasattr(os, "sched_getaffinity"):  # Not on every system.
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
