@@ -52,7 +52,7 @@ def consistency(
             of one by `stochastic`. It is not changed.
         x: Anything that `model.predict` takes.
         num_samples: Number `T` of masks, at least 2. `E` has the standard
-            error `sqrt(V / T)`, the `mc_error` of the result.
+            error `sqrt(V / T)`, or less: the `mc_error` of the result.
         layers: Names or paths of the layers to measure. All by default.
         threshold: Positive float. A unit is silent for an input if `|E|` is
             not above it. Defaults to `0.1`, as in the reference.
@@ -110,6 +110,7 @@ def consistency(
                 moments.variance,
                 moments.deterministic,
                 moments.nwgm,
+                moments.mean_variance,
             )
             for unit, moments in zip(units, measured, strict=True)
         ),

@@ -71,6 +71,7 @@ class UnitMoments:
     variance: Array
     deterministic: Array
     nwgm: Array | None
+    mean_variance: Array | None
 
 
 def find_units(model: Any, graph: Graph, plan: Plan, layers: Any) -> list[Unit]:
@@ -155,6 +156,7 @@ def measure_units(
             None
             if unit.source is None
             else _nwgm(plan, unit, sampled[unit.source].mean, rows),
+            sampled[unit.value].mean_variance,
         )
         for unit in units
     ]

@@ -19,6 +19,7 @@ from keras_bayesdrop._core.arrays import Array
 from keras_bayesdrop._core.table import Report
 from keras_bayesdrop._core.table import Table
 from keras_bayesdrop.errors import BayesdropError
+from keras_bayesdrop.predictive.quantities import mc_error
 
 _ABSENT = "-"
 # Activations of a layer that each measurement keeps. With it, 100 measurements
@@ -38,11 +39,13 @@ class LayerConsistency:
         num_samples: Number `T` of masks.
         mean: Array `[rows, units]`, `E`. The units of a convolution are
             `[height, width, channels]`.
-        variance: Array `[rows, units]`, `V`, with `T - 1` in the denominator.
+        variance: Array `[rows, units]`, `V`, unbiased.
         deterministic: Array `[rows, units]`, `W`.
         nwgm: Array `[rows, units]` for logistic and softmax units over the
             same masks, with noise of the layer's own weights at its mean.
             `None` for other units.
+        mean_variance: Array `[rows, units]` of balanced draws, as in
+            `Predictive`: the variance of `E` over other masks.
     """
 
     path: str
@@ -53,6 +56,7 @@ class LayerConsistency:
     variance: Array
     deterministic: Array
     nwgm: Array | None
+    mean_variance: Array | None = None
 
     @property
     def deterministic_error(self) -> Array:
@@ -66,9 +70,13 @@ class LayerConsistency:
 
     @property
     def mc_error(self) -> Array:
-        """Standard error `sqrt(V / T)` of `E`."""
-        error: Array = np.sqrt(self.variance / self.num_samples)
-        return error
+        """Standard error of `E`, `sqrt(V / T)`; as in `Predictive`."""
+        if self.mean_variance is None:
+            error: Array = np.sqrt(self.variance / self.num_samples)
+            return error
+        std = np.sqrt(self.variance)
+        error = mc_error(std, self.num_samples, self.mean_variance)
+        return error.astype(self.mean.dtype)
 
     @property
     def silent(self) -> npt.NDArray[np.bool_]:

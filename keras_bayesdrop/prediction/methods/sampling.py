@@ -108,11 +108,12 @@ class Sampling(Sampled):
                 mc_error > max(absolute_tolerance, tolerance * sqrt(total))
 
             `total` is the variance of an observation, noise included, so a
-            row takes `T = epistemic / total / tolerance**2` samples: few
+            row takes `T = epistemic / total / tolerance**2` samples, and
+            fewer where balanced draws show that their error is smaller: few
             where the noise is larger than what the model does not know. For
             a regression use `head=Regression(noise_precision=...)`, or a
             model that predicts its noise; without either the noise counts as
-            zero, and every row takes `1 / tolerance**2` samples. Samples are
+            zero, and every row takes up to `1 / tolerance**2` samples. They are
             the first ones of a prediction with fixed `T`; `num_samples` is
             the most that a row takes, and `num_samples_used` of the result
             tells what each row took. 0 or `None` disables the relative

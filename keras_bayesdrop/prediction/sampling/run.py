@@ -131,10 +131,13 @@ class SamplingRun(Run):
         ):
             return
         every = f"{math.ceil(1 / rule.relative**2):.7g}"
+        # Block means decide in part, but the rule does not know the row.
+        balanced = is_balanced(self.plan, self._drawer.masks)
+        about = "up to about " if balanced else ""
         warn_user(
             "A relative `tolerance` of a regression without a noise precision "
-            f"takes as many samples for every row: 1 / tolerance**2 = {every}, "
-            "or `num_samples` if that is less. Pass "
+            f"takes as many samples for every row: {about}1 / tolerance**2 = "
+            f"{every}, or `num_samples` if that is less. Pass "
             "head=Regression(noise_precision=...), or an "
             "`absolute_tolerance` in units of the output."
         )
