@@ -31,7 +31,7 @@ QUANTITIES = {
 # Samples of the table with equal numbers, and those of independent draws whose
 # time is that of the table with equal times.
 SAMPLES, TIMED = 64, 256
-MISSING = "-"
+MISSING = ""
 
 
 def ratios(results: dict[str, Any]) -> str:
@@ -62,16 +62,23 @@ def ratios(results: dict[str, Any]) -> str:
     )
 
 
-def curve_of(network: dict[str, Any], method: str, quantity: str) -> Any:
+def curve_of(
+    results: dict[str, Any], network: str, method: str, quantity: str
+) -> Any:
     """Returns samples, seconds and errors of a method; `None` without them."""
-    methods = network["methods"]
+    errors = results["errors"][network]["methods"]
     with_quantiles = f"{method}, with quantiles"
-    if quantity == "quantile" and with_quantiles in methods:
+    if quantity == "quantile" and with_quantiles in errors:
         method = with_quantiles
-    curve = methods.get(method)
-    if curve is None or quantity not in curve:
+    if quantity not in errors.get(method, ()):
         return None
-    return curve["samples"], curve["seconds"], curve[quantity]
+    seconds = results["times"][network]["methods"][method]
+    assert errors[method]["samples"] == seconds["samples"]
+    return (
+        errors[method]["samples"],
+        seconds["seconds"],
+        errors[method][quantity],
+    )
 
 
 def error_in(curve: Any, seconds: float) -> float:
@@ -80,7 +87,8 @@ def error_in(curve: Any, seconds: float) -> float:
     It lies on a straight line between measured points, both axes logarithmic.
     """
     _, times, errors = curve
-    times = np.maximum.accumulate(times)
+    # A larger prediction that was timed faster counts for a smaller one too.
+    times = np.minimum.accumulate(times[::-1])[::-1]
     return float(
         np.exp(np.interp(np.log(seconds), np.log(times), np.log(errors)))
     )
@@ -107,8 +115,10 @@ def equal_samples(results: dict[str, Any]) -> str:
 def equal_time(results: dict[str, Any]) -> str:
     """Returns errors after the same time."""
 
-    def cell_of(network: dict[str, Any], quantity: str) -> Any:
-        samples, seconds, _ = curve_of(network, "independent", quantity)
+    def cell_of(network: str, quantity: str) -> Any:
+        samples, seconds, _ = curve_of(
+            results, network, "independent", quantity
+        )
         budget = seconds[samples.index(TIMED)]
 
         def cell(curve: Any) -> str:
@@ -130,12 +140,14 @@ def by_method(results: dict[str, Any], cell_of: Any) -> str:
             curve, which returns the text of a cell.
     """
     rows = []
-    for network in results["curves"].values():
+    for network, row in results["errors"].items():
         for quantity, text in QUANTITIES.items():
-            curves = [curve_of(network, each, quantity) for each in METHODS]
+            curves = [
+                curve_of(results, network, each, quantity) for each in METHODS
+            ]
             if curves[0] is not None:
                 cell = cell_of(network, quantity)
-                rows.append([network["kind"], text, *map(cell, curves)])
+                rows.append([row["kind"], text, *map(cell, curves)])
     return pages.table(["network", "of", *METHODS.values()], rows)
 
 
@@ -143,17 +155,16 @@ def draw(results: dict[str, Any]) -> None:
     """Writes the picture: error of the mean against time, for each kind."""
     from keras_bayesdrop.plots import _style
 
-    networks = results["curves"].values()
     figure, axes = _style.pyplot().subplots(
         2, 3, figsize=(11.5, 7.4), layout="constrained", sharey=True
     )
     colours = (_style.GREY, *_style.COLOURS[1:4], _style.COLOURS[0])
     markers = ("o", "s", "^", "v", "D")
-    for ax, network in zip(axes.flat, networks, strict=True):
+    for ax, network in zip(axes.flat, results["errors"], strict=True):
         for method, colour, marker in zip(
             METHODS, colours, markers, strict=True
         ):
-            curve = curve_of(network, method, "mean")
+            curve = curve_of(results, network, method, "mean")
             if curve is None:
                 continue
             _, seconds, errors = curve
@@ -168,7 +179,8 @@ def draw(results: dict[str, Any]) -> None:
                 lw=1.8,
                 label=METHODS[method],
             )
-        _style.dress(ax, network["kind"], "milliseconds", "")
+        kind = results["errors"][network]["kind"]
+        _style.dress(ax, kind, "milliseconds", "")
         ax.xaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_major_formatter("{x:g} %")
     for ax in axes[:, 0]:

@@ -7,8 +7,9 @@
 
     ratios   squared error of the mean with balanced draws, over that with
              independent draws, on every network of `trained_networks.py`
-    curves   error of mean, standard deviation, mutual information and 90 %
-             quantile by method and number of samples, and the time they take
+    errors   of mean, standard deviation, mutual information and 90 % quantile,
+             by method and number of samples
+    times    seconds of the same predictions, measured in turn
 
 Errors are those against a long run of independent draws. Blocks of 16 samples
 are independent of each other, so one long run is many short ones: samples 64 k
@@ -24,10 +25,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import argparse
 import dataclasses
+import functools
 import json
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -65,16 +66,18 @@ class Sizes:
         runs: Short runs of each case in `ratios`, in `calls` predictions.
         calls: See `runs`.
         reference: Samples of the long run.
-        shown_rows: Rows of a prediction in `curves`.
-        counts: Numbers of samples in `curves`.
-        seeds: Predictions of each case in `curves`.
+        shown_rows: Rows of a prediction in `errors`.
+        timed_rows: Rows of a prediction in `times`: the same ones repeated.
+        counts: Numbers of samples in `errors` and `times`.
+        seeds: Predictions of each case in `errors`.
     """
 
     rows: int = 16
     runs: int = 2048
     calls: int = 4
     reference: int = 65536
-    shown_rows: int = 64
+    shown_rows: int = 32
+    timed_rows: int = 256
     counts: tuple[int, ...] = (16, 32, 64, 128, 256, 512)
     seeds: int = 32
 
@@ -85,6 +88,7 @@ QUICK = Sizes(
     calls=2,
     reference=1024,
     shown_rows=3,
+    timed_rows=6,
     counts=(16, 32),
     seeds=2,
 )
@@ -114,7 +118,7 @@ def run_errors(
     Returns:
         By number of samples: the mean over rows and outputs.
     """
-    errors: dict[int, list[Any]] = {count: [] for count in COUNTS}
+    parts: dict[int, list[Any]] = {count: [] for count in COUNTS}
     each = RUN * sizes.runs // sizes.calls
     for seed in range(1, sizes.calls + 1):
         p = predict(model, x, each, seed, method, return_samples=True)
@@ -122,21 +126,19 @@ def run_errors(
         for count in COUNTS:
             means = runs[:, :count].mean(axis=1, dtype=np.float64)
             squares = np.square(means - mean)
-            errors[count].append(squares.reshape(len(means), -1).mean(axis=1))
-    return {count: np.concatenate(parts) for count, parts in errors.items()}
+            parts[count].append(squares.reshape(len(means), -1).mean(axis=1))
+    return {count: np.concatenate(each) for count, each in parts.items()}
 
 
 def ratio(balanced: Any, independent: Any) -> dict[str, float]:
     """Returns a ratio of means and its standard error, to first order."""
-    means, errors = zip(
+    quotient = balanced.mean() / independent.mean()
+    relative = np.hypot(
         *(
-            (each.mean(), each.std(ddof=1) / len(each) ** 0.5)
+            each.std(ddof=1) / len(each) ** 0.5 / each.mean()
             for each in (balanced, independent)
-        ),
-        strict=True,
+        )
     )
-    quotient = means[0] / means[1]
-    relative = np.hypot(errors[0] / means[0], errors[1] / means[1])
     return {"ratio": float(quotient), "error": float(quotient * relative)}
 
 
@@ -158,7 +160,7 @@ def ratios(engine: str, quick: bool) -> dict[str, Any]:
             "reference": sizes.reference,
         }
         for masks in MASKS:
-            errors = {
+            squares = {
                 draws: run_errors(
                     model,
                     x,
@@ -170,7 +172,7 @@ def ratios(engine: str, quick: bool) -> dict[str, Any]:
             }
             row[masks] = {
                 f"{count}": ratio(
-                    errors["balanced"][count], errors["independent"][count]
+                    squares["balanced"][count], squares["independent"][count]
                 )
                 for count in COUNTS
             }
@@ -215,10 +217,10 @@ def scales(truth: dict[str, Any]) -> dict[str, float]:
 
 def cases(model: Any, x: Any, engine: str) -> dict[str, Callable[..., Any]]:
     """Returns functions of samples and seed that predict, by method."""
-    found: dict[str, Callable[..., Any]] = {}
+    functions: dict[str, Callable[..., Any]] = {}
 
     def add(name: str, method: Any, **options: Any) -> None:
-        found[name] = lambda samples, seed: predict(
+        functions[name] = lambda samples, seed: predict(
             model, x, samples, seed, method, **options
         )
 
@@ -228,43 +230,32 @@ def cases(model: Any, x: Any, engine: str) -> dict[str, Callable[..., Any]]:
         add(f"{draws}, {WITH_QUANTILES}", sampling, quantiles=[LEVEL])
         integrating = kbd.RaoBlackwell(draws=draws, engine=engine)
         add(f"rao_blackwell, {draws}", integrating)
-    return found
+    try:
+        kbd.predict_with_uncertainty(model, x, method="moments", verbose=0)
+    except kbd.errors.PlanError:
+        # A layer has no rule.
+        return functions
+    functions["moments"] = lambda samples, seed: kbd.predict_with_uncertainty(
+        model, x, method="moments", verbose=0
+    )
+    return functions
 
 
-def measure(
-    case: Callable[..., Any],
-    arguments: tuple[int, int],
-    truth: dict[str, Any],
-    into: dict[str, list[float]],
-) -> None:
-    """Adds the seconds and squared errors of one call to `into`."""
-    began = time.perf_counter()
-    p = case(*arguments)
-    into.setdefault("seconds", []).append(time.perf_counter() - began)
-    for name, value in quantities(p).items():
-        squared = float(np.mean(np.square(value - truth[name])))
-        into.setdefault(name, []).append(squared)
-
-
-def curve(
-    measured: dict[int, dict[str, list[float]]], scale: dict[str, float]
-) -> dict[str, Any]:
-    """Returns lists by number of samples: seconds, and errors in units."""
-    points = measured.values()
-    lists: dict[str, Any] = {
-        "samples": list(measured),
-        "seconds": [statistics.median(each["seconds"]) for each in points],
+def squared_errors(p: Any, truth: dict[str, Any]) -> dict[str, float]:
+    """Returns mean squares over rows and outputs, by quantity."""
+    return {
+        name: float(np.mean(np.square(value - truth[name])))
+        for name, value in quantities(p).items()
     }
-    for name, unit in scale.items():
-        if all(name in each for each in points):
-            lists[name] = [
-                statistics.fmean(each[name]) ** 0.5 / unit for each in points
-            ]
-    return lists
 
 
-def curves(engine: str, quick: bool) -> dict[str, Any]:
-    """Errors and seconds by method and number of samples, in turn."""
+def counts_of(method: str, sizes: Sizes) -> tuple[int, ...]:
+    """Returns numbers of samples of a method; 0 if it takes none."""
+    return (0,) if method == "moments" else sizes.counts
+
+
+def errors(engine: str, quick: bool) -> dict[str, Any]:
+    """Errors in units of `scales`, a list by samples for each method."""
     sizes = QUICK if quick else Sizes()
     results: dict[str, Any] = {}
     for name in SHOWN[:2] if quick else SHOWN:
@@ -274,50 +265,67 @@ def curves(engine: str, quick: bool) -> dict[str, Any]:
         truth = quantities(
             predict(model, x, sizes.reference, 0, long, return_samples=True)
         )
-        methods = cases(model, x, engine)
-        measured: dict[str, Any] = {method: {} for method in methods}
-        for samples in sizes.counts:
-            for case in methods.values():
-                case(samples, 0)
-            for seed in range(1, sizes.seeds + 1):
-                for method, case in methods.items():
-                    into = measured[method].setdefault(samples, {})
-                    measure(case, (samples, seed), truth, into)
-        add_moments(measured, model, x, truth, sizes.seeds)
         unit = scales(truth)
+        methods: dict[str, Any] = {}
+        for method, case in cases(model, x, engine).items():
+            counts = counts_of(method, sizes)
+            squares = [
+                [
+                    squared_errors(case(samples, seed), truth)
+                    for seed in range(sizes.seeds if samples else 1)
+                ]
+                for samples in counts
+            ]
+            methods[method] = {
+                quantity: [
+                    statistics.fmean(each[quantity] for each in of_count) ** 0.5
+                    / unit[quantity]
+                    for of_count in squares
+                ]
+                for quantity in squares[0][0]
+            }
+            methods[method]["samples"] = list(counts)
         results[name] = {
             "kind": network.kind,
             "what": network.what,
             "rows": sizes.shown_rows,
             "seeds": sizes.seeds,
             "reference": sizes.reference,
-            "methods": {
-                method: curve(points, unit)
-                for method, points in measured.items()
-                if points
-            },
+            "methods": methods,
         }
-        print(name, json.dumps(results[name]), flush=True)
+        print(name, json.dumps(methods), flush=True)
     return results
 
 
-def add_moments(
-    measured: dict[str, Any], model: Any, x: Any, truth: Any, rounds: int
-) -> None:
-    """Adds the prediction by moments, where every layer has a rule."""
-    method = kbd.Moments()
-
-    def case(samples: int, seed: int) -> Any:
-        del samples, seed
-        return kbd.predict_with_uncertainty(model, x, method=method, verbose=0)
-
-    try:
-        case(0, 0)
-    except kbd.errors.PlanError:
-        return
-    measured["moments"] = {0: {}}
-    for _ in range(rounds):
-        measure(case, (0, 0), truth, measured["moments"][0])
+def times(rounds: int, engine: str, quick: bool) -> dict[str, Any]:
+    """Best seconds, in turn, a list by samples for each method."""
+    sizes = QUICK if quick else Sizes()
+    results: dict[str, Any] = {}
+    for name in SHOWN[:2] if quick else SHOWN:
+        model, x = NETWORKS[name].trained(sizes.shown_rows, quick)
+        timed_x = np.concatenate([x] * (sizes.timed_rows // len(x)))
+        methods = cases(model, timed_x, engine)
+        calls = {
+            (method, samples): functools.partial(case, samples, 0)
+            for method, case in methods.items()
+            for samples in counts_of(method, sizes)
+        }
+        timed = harness.time_in_turn(calls, 1 if quick else rounds)
+        results[name] = {
+            "rows": len(timed_x),
+            "methods": {
+                method: {
+                    "samples": list(counts_of(method, sizes)),
+                    "seconds": [
+                        timed[method, samples]["best"]
+                        for samples in counts_of(method, sizes)
+                    ],
+                }
+                for method in methods
+            },
+        }
+        print(name, json.dumps(results[name]["methods"]), flush=True)
+    return results
 
 
 def options() -> argparse.Namespace:
@@ -332,9 +340,14 @@ def options() -> argparse.Namespace:
 def main() -> int:
     """Runs all, or one, and writes what was found."""
     asked = options()
-    for name, run in {"ratios": ratios, "curves": curves}.items():
+    parts = {
+        "ratios": lambda: ratios(asked.engine, asked.quick),
+        "errors": lambda: errors(asked.engine, asked.quick),
+        "times": lambda: times(asked.rounds, asked.engine, asked.quick),
+    }
+    for name, run in parts.items():
         if asked.only in (None, name):
-            results = {name: run(asked.engine, asked.quick)}
+            results = {name: run()}
             if not asked.quick:
                 print(harness.write("accuracy", results))
     return 0

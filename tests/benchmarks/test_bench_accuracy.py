@@ -72,7 +72,7 @@ def test_committed_ratios_keep_the_promise():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["ratios", "curves"])
+@pytest.mark.parametrize("part", ["ratios", "errors", "times"])
 def test_part_prints_its_figures(part):
     printed = run("bench_accuracy.py", "--quick", "--only", part)
     assert printed.startswith("diabetes_0.1 ")

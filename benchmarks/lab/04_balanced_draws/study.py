@@ -4,7 +4,51 @@
     python benchmarks/lab/04_balanced_draws/study.py            # minutes
     python benchmarks/lab/04_balanced_draws/study.py --quick    # no file
 
-Checks ways, then measures the squared error of the mean on trained networks.
+Checks ways, then measures the squared error of the mean on nine trained
+networks, against independent draws, and writes
+`benchmarks/results/lab_balanced_draws.json`. Standard errors are 1 to 4 % of a
+ratio. T = 64; the first column has rate 0.05, the second 0.1, then two layers
+at 0.5, then five layers at 0.5:
+
+    a s xor b, blocks of 16, as shipped     0.23  0.24  0.41  0.48
+    permutations, blocks of 16              0.24  0.24  0.39  0.49
+    blocks of 8                             0.64  0.28  0.42  0.50
+    blocks of 32                            0.18  0.13  0.39  0.48
+    blocks of 64                            0.08  0.11  0.38  0.46
+    nested in 64                            0.08  0.11  0.40  0.48
+    distinct factors of large weights       0.22  0.23  0.38  0.47
+    counts and units                        0.24  0.23  0.40  0.47
+    counts of a layer                       0.85  0.96  0.95  0.99
+    antithetic pairs                        0.97  0.91  0.58  0.63
+    8 strata, then mirrored                 0.62  0.29  0.63  0.68
+    Sobol', scrambled                       0.08  0.12  0.52  0.57
+    van der Corput, scrambled               0.22  0.27  4.57  5.02
+
+- The order `a s xor b` is as good as a random permutation: the variance of a
+  mean depends on pairs of samples only, and those are uniform in both.
+- Antithetic pairs remove odd orders and double even ones. They help at rate
+  0.5 alone, and less than strata.
+- How many units a layer drops is one direction among many. Balanced alone it
+  gains 0 to 15 %, beside balanced units nothing. Latin squares, which fix the
+  number, make samples that are no draws of dropout: their variance is up to
+  11 % too small (`spread`).
+- Different factors for the 15 units with the largest weights balance pairs of
+  them, which gains 6 % at rate 0.5 with two layers. A layer has too many
+  pairs: 16 samples can balance those of 15 units.
+- Sobol' points are worse than strata with an order for each unit at rate 0.5;
+  in hundreds of dimensions, pairs of them are far from balanced.
+- Larger blocks gain at low rates, by less rounding to whole samples: at rate
+  0.05 a unit is dropped in 0 or 1 of 16 samples, which leaves a fifth of the
+  first order. But masks would depend on T, or a prediction with T = 50 would
+  end within a block (0.29 at rate 0.05).
+- **Nested in 64 is the winner**: blocks of 16 as shipped, and the words of a
+  stratum fall one into each of its quarters in four blocks. Masks do not
+  depend on T. It has the error of blocks of 64 at T = 64 and less than blocks
+  of 16 at T = 50 (0.14 and 0.17 at rates 0.05 and 0.1, against 0.25 and 0.26),
+  and is never worse. It takes one more word for 64 samples of a unit. Blocks
+  are then no longer independent, so that the means of blocks overestimate the
+  squared error (`block_means`: 3.6 and 2.3 times at these rates, at most 1.3
+  from rate 0.2 on).
 """
 
 import os
@@ -50,7 +94,6 @@ RUNS, QUICK_RUNS = 512, 16
 # Runs at a time, which bounds the memory.
 CHUNK = 32
 REFERENCE_RUNS = 2048
-SHIPPED = "a s xor b, blocks of 16"
 
 WAYS: dict[str, Way] = {
     "independent": layer_by_layer(words.independent, 1),
@@ -188,7 +231,7 @@ def measure(chain: Chain, quick: bool) -> dict[str, Any]:
     ]
     mean, square = np.sum(sums_of_powers, axis=0) / (reference * SAMPLES)
     variance = np.mean(square - mean**2)
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for name, way in WAYS.items():
         parts = [of_runs(y - mean) for y in chain.runs(way, rng, count)]
         numbers = {
@@ -200,7 +243,7 @@ def measure(chain: Chain, quick: bool) -> dict[str, Any]:
             key: float(each.std(ddof=1) / len(each) ** 0.5)
             for key, each in numbers.items()
         }
-        found[name] = {
+        measured[name] = {
             "ratio": means["64"],
             "error": errors["64"],
             "ratio_32": means["32"],
@@ -209,7 +252,7 @@ def measure(chain: Chain, quick: bool) -> dict[str, Any]:
             "spread_error": errors["spread"],
             "block_means": means["block_means"] / means["64"],
         }
-    return found
+    return measured
 
 
 def main() -> int:
