@@ -2,6 +2,7 @@
 """The fused engine: dense chains in the compiled op, the rest in TensorFlow."""
 
 from collections.abc import Collection
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
@@ -10,6 +11,8 @@ import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import interpreter
+from keras_bayesdrop.engines.chain_work import add_up
+from keras_bayesdrop.engines.chain_work import sizes_of
 from keras_bayesdrop.engines.engine import Engine
 from keras_bayesdrop.noise import MaskTable
 from keras_bayesdrop.noise.base import as_scalar
@@ -18,6 +21,7 @@ from keras_bayesdrop.plan import ChainLink
 from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
+from keras_bayesdrop.predictive import ChainWork
 
 
 class Fused(Engine):
@@ -26,17 +30,18 @@ class Fused(Engine):
     Args:
         ops: The module of the compiled op library.
         dtypes: Names of the dtypes that its op has kernels for.
-        has_tables: Whether its kernels take masks of a table.
+        on_cpu: Whether its kernels are those for CPUs. Only these take masks of
+            a table, and can tell how they run a chain.
     """
 
     name: ClassVar[str] = "fused"
 
     def __init__(
-        self, ops: Any, dtypes: Collection[str], has_tables: bool = True
+        self, ops: Any, dtypes: Collection[str], on_cpu: bool = True
     ) -> None:
         self._ops = ops
         self._dtypes = dtypes
-        self._has_tables = has_tables
+        self._on_cpu = on_cpu
 
     def steps(self, plan: Plan) -> Sequence[Step | ChainStep]:
         """Returns the suffix with the chains that there are kernels for."""
@@ -72,9 +77,23 @@ class Fused(Engine):
             link.noise is not None and isinstance(link.noise.noise, MaskTable)
             for link in chain.links
         )
-        if tables and not self._has_tables:
+        if tables and not self._on_cpu:
             return "masks of a table are not compiled for GPUs"
         return ""
+
+    def chain_work(
+        self, plan: Plan, blocks: Mapping[tuple[int, int], int], shared: bool
+    ) -> tuple[ChainWork, ...]:
+        """Returns the work of the chains."""
+        if not self._on_cpu or not blocks:
+            return ()
+        steps = self.steps(plan)
+        chains = [step for step in steps if isinstance(step, ChainStep)]
+        return tuple(
+            add_up(self._ops, chain, sizes, blocks, shared)
+            for chain in chains
+            if (sizes := sizes_of(plan, steps, chain)) is not None
+        )
 
     def run_suffix(
         self, plan: Plan, cut: Sequence[tf.Tensor], draws: Draws | None
