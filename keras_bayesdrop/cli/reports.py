@@ -25,7 +25,12 @@ def run_inspect(options: argparse.Namespace) -> None:
 def run_explain(options: argparse.Namespace) -> None:
     """Prints the plan, and the work for that many rows and samples."""
     model = load_model(options.model, options.imports, options.max_bytes)
-    plan = explanation.explain(model, engine=options.engine)
+    plan = explanation.explain(
+        model,
+        engine=options.engine,
+        num_rows=options.rows,
+        num_samples=options.samples,
+    )
     sys.stdout.write(
         f"{plan}\n\n{options.rows} rows, {options.samples} samples: "
         f"{_work(model, options)}\n"

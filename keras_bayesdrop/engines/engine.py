@@ -2,6 +2,7 @@
 """The interface of engines, which run the steps of a plan on tensors."""
 
 import abc
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from keras_bayesdrop.plan import ChainStep
 from keras_bayesdrop.plan import CutStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
+from keras_bayesdrop.predictive import ChainWork
 
 
 class Engine(abc.ABC):
@@ -32,6 +34,18 @@ class Engine(abc.ABC):
     def why_not_fused(self, plan: Plan) -> tuple[str, ...]:
         """Returns, per step of the suffix, why it is not compiled, or `""`."""
         return plan.fusion.why_not
+
+    def chain_work(
+        self, plan: Plan, blocks: Mapping[tuple[int, int], int], shared: bool
+    ) -> tuple[ChainWork, ...]:
+        """Returns the work of the chains that the compiled op ran.
+
+        Args:
+            plan: The plan.
+            blocks: How often so many rows and samples ran at once.
+            shared: Whether masks are shared by the rows.
+        """
+        return ()
 
     def run_prefix(
         self, plan: Plan, inputs: Sequence[tf.Tensor]

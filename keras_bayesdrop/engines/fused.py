@@ -7,6 +7,7 @@ The rest runs as in the reference engine.
 import dataclasses
 import functools
 from collections.abc import Collection
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
@@ -15,6 +16,8 @@ import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import interpreter
+from keras_bayesdrop.engines.chain_work import add_up
+from keras_bayesdrop.engines.chain_work import sizes_of
 from keras_bayesdrop.engines.cut import run_if_it_pays
 from keras_bayesdrop.engines.engine import Engine
 from keras_bayesdrop.engines.noise_op import NoiseOp
@@ -29,6 +32,7 @@ from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
 from keras_bayesdrop.plan import find_cuts
+from keras_bayesdrop.predictive import ChainWork
 
 
 class Fused(Engine):
@@ -37,7 +41,8 @@ class Fused(Engine):
     Args:
         ops: The module of the compiled op library.
         dtypes: Names of the dtypes that its op has kernels for.
-        has_tables: Whether its kernels take masks of a table.
+        on_cpu: Whether its kernels are those for CPUs. Only these take masks of
+            a table, and can tell how they run a chain.
         cuts: Whether to leave out channels that a sample drops, where masks
             are shared.
         problem: Why no chain is compiled, or `""`.
@@ -50,14 +55,14 @@ class Fused(Engine):
         self,
         ops: Any,
         dtypes: Collection[str],
-        has_tables: bool = True,
+        on_cpu: bool = True,
         cuts: bool = True,
         problem: str = "",
         noise_op: NoiseOp | None = None,
     ) -> None:
         self._ops = ops
         self._dtypes = dtypes
-        self._has_tables = has_tables
+        self._on_cpu = on_cpu
         self._cuts = cuts
         self._problem = problem
         self._noise_op = noise_op
@@ -137,9 +142,23 @@ class Fused(Engine):
             link.noise is not None and isinstance(link.noise.noise, MaskTable)
             for link in chain.links
         )
-        if tables and not self._has_tables:
+        if tables and not self._on_cpu:
             return "masks of a table are not compiled for GPUs"
         return ""
+
+    def chain_work(
+        self, plan: Plan, blocks: Mapping[tuple[int, int], int], shared: bool
+    ) -> tuple[ChainWork, ...]:
+        """Returns the work of the chains."""
+        if not self._on_cpu or not blocks:
+            return ()
+        steps = self.steps(plan)
+        chains = [step for step in steps if isinstance(step, ChainStep)]
+        return tuple(
+            add_up(self._ops, chain, sizes, blocks, shared)
+            for chain in chains
+            if (sizes := sizes_of(plan, steps, chain)) is not None
+        )
 
     def run_suffix(
         self, plan: Plan, cut: Sequence[tf.Tensor], draws: Draws | None

@@ -24,5 +24,6 @@ from keras_bayesdrop.predictive.heads import NoisyLogits as NoisyLogits
 from keras_bayesdrop.predictive.heads import Regression as Regression
 from keras_bayesdrop.predictive.result import Predictive as Predictive
 from keras_bayesdrop.predictive.rows import ROW_AXES as ROW_AXES
+from keras_bayesdrop.predictive.stats import ChainWork as ChainWork
 from keras_bayesdrop.predictive.stats import EngineStep as EngineStep
 from keras_bayesdrop.predictive.stats import Stats as Stats

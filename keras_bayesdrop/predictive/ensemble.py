@@ -172,6 +172,11 @@ def _stats(members: Sequence["Predictive"], method: str) -> tuple[Stats, Any]:
         for number, p in enumerate(members)
         for step in p.stats.engine
     )
+    chains = tuple(
+        dataclasses.replace(chain, name=f"{number}/{chain.name}")
+        for number, p in enumerate(members)
+        for chain in p.stats.chains
+    )
     first = next(
         (p.stats for p in members if p.stats.method != POINT), members[0].stats
     )
@@ -180,6 +185,8 @@ def _stats(members: Sequence["Predictive"], method: str) -> tuple[Stats, Any]:
         num_samples=len(members) * copies if several else 0,
         method=method,
         engine=steps,
+        chains=chains,
+        prefix_runs=_total([p.stats.prefix_runs for p in members]),
         seconds=_total([p.stats.seconds for p in members]),
         samples_per_second=None,
         variance_reduction=None,
@@ -192,9 +199,9 @@ def _rest(step: EngineStep) -> dict[str, str]:
     return {"engine": step.engine, "reason": step.reason}
 
 
-def _total(seconds: Sequence[float | None]) -> float | None:
-    known = [each for each in seconds if each is not None]
-    return sum(known) if len(known) == len(seconds) else None
+def _total(numbers: Sequence[Any]) -> Any:
+    """Returns the sum of numbers; `None` if one of them is not known."""
+    return None if None in numbers else sum(numbers)
 
 
 def _votes(members: Sequence["Predictive"]) -> Any:

@@ -22,6 +22,7 @@ from keras_bayesdrop._core.limits import check_npz
 from keras_bayesdrop.predictive import heads
 from keras_bayesdrop.predictive.heads import Head
 from keras_bayesdrop.predictive.heads import Regression
+from keras_bayesdrop.predictive.stats import ChainWork
 from keras_bayesdrop.predictive.stats import EngineStep
 from keras_bayesdrop.predictive.stats import Stats
 
@@ -90,10 +91,11 @@ def read_fields(file: Any, limit: Limit) -> dict[str, Any]:
         arrays = {name: archive[name] for name in meta["arrays"]}
     stats = dict(meta["stats"])
     steps = tuple(EngineStep(**step) for step in stats.pop("engine"))
+    chains = tuple(ChainWork(**each) for each in stats.pop("chains", ()))
     return {
         "head": _read_head(meta),
         "quantile_levels": meta["quantile_levels"],
-        "stats": Stats(engine=steps, **stats),
+        "stats": Stats(engine=steps, chains=chains, **stats),
         **arrays,
     }
 

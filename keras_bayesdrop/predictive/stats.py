@@ -14,6 +14,29 @@ class EngineStep:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChainWork:
+    """The work of a dense chain in the compiled op.
+
+    Attributes:
+        name: Path of its first layer.
+        strategy: `"cut"` if each sample ran as a smaller network; `"masked"`
+            if rows were masked, a tile at a time through the whole network;
+            `"columns"` if they were, all at once, step by step.
+        subtracts: Whether the first step takes what a sample drops from a
+            product that is made once.
+        multiply_adds: Multiply-adds that the noise leaves, on average. Zeros
+            of other origin, as of relu, are skipped besides.
+        whole_multiply_adds: Those of all samples through the whole network.
+    """
+
+    name: str
+    strategy: str
+    subtracts: bool
+    multiply_adds: int
+    whole_multiply_adds: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stats:
     """The record of how a prediction came about.
 
@@ -41,6 +64,12 @@ class Stats:
             independent draws the squared Monte Carlo error of plain sampling
             is larger by this factor. `None` otherwise.
         num_replicas: Number of devices, of all workers, that shared the work.
+        chains: The work of each dense chain that the compiled op ran in this
+            process on CPUs; not of sequences whose length the model leaves
+            open, nor of several devices.
+        prefix_runs: How often the part of the model ran that no noise reaches:
+            once for a batch, however many samples it has. 0 if there is no
+            such part.
         num_members: Number of networks, if the prediction is that of an
             ensemble; else `None`.
 
@@ -65,6 +94,8 @@ class Stats:
     batch_size: int | None = None
     variance_reduction: float | None = None
     num_replicas: int = 1
+    chains: tuple[ChainWork, ...] = ()
+    prefix_runs: int | None = None
     num_members: int | None = None
 
     @property

@@ -221,7 +221,7 @@ def test_gpus_leave_tables_to_tensorflow():
     net = model(16)
     plan = build_plan(net)
     ops = op_library.library().ops
-    engine = Fused(ops, ("float32",), has_tables=False)
+    engine = Fused(ops, ("float32",), on_cpu=False)
     why = "masks of a table are not compiled for GPUs"
     assert engine.why_not_fused(plan)[0] == why
     assert list(engine.steps(plan)) == list(plan.suffix)

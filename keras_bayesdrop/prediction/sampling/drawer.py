@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the programs of a plan, alone or together with devices and workers."""
 
+import collections
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,22 @@ from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import Sampler
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
 from keras_bayesdrop.prediction.sampling.tiles import Tile
+from keras_bayesdrop.predictive import ChainWork
+
+
+@dataclasses.dataclass
+class Tally:
+    """Counts what was run.
+
+    Attributes:
+        prefix_runs: How often the prefix ran, if there is any.
+        blocks: How often so many rows and samples of the suffix ran at once.
+    """
+
+    prefix_runs: int = 0
+    blocks: collections.Counter[tuple[int, int]] = dataclasses.field(
+        default_factory=collections.Counter
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +48,7 @@ class Drawer:
         masks: Which masks are related to each other.
         request: Has the replicas, and the number of the first row.
         logit_noise: The noise of outputs that are logits.
+        tally: Counts what is run.
     """
 
     model: Any
@@ -40,12 +58,14 @@ class Drawer:
     masks: MaskRule
     request: Request
     logit_noise: tuple[LogitNoise, ...] = ()
+    tally: Tally = dataclasses.field(default_factory=Tally)
 
     def prefix(
         self, inputs: Sequence[tf.Tensor], num_rows: int
     ) -> list[tf.Tensor | None]:
         """Runs the part of the plan that no noise reaches."""
         sampler, engine = self._programs(num_rows, 1)
+        self.tally.prefix_runs += bool(self.plan.prefix)
         return sampler.prefix(self.plan, engine, inputs)
 
     def draw(
@@ -105,6 +125,7 @@ class Drawer:
     ) -> list[tf.Tensor]:
         """Draws samples of a tile on the devices of this process."""
         sampler, engine = self._programs(tile.num_rows, count)
+        self.tally.blocks[tile.num_rows, count] += 1
         # Shared masks have no rows: all rows are row 0.
         row = (
             0 if self.masks.shared else self.request.first_row + tile.first_row
@@ -129,3 +150,9 @@ class Drawer:
             self.model, self.plan, engine, self.masks, self.logit_noise
         )
         return sampler, engine
+
+    def chain_work(self) -> tuple[ChainWork, ...]:
+        """Returns the work of compiled chains so far, on one device."""
+        if self.request.replicas is not None:
+            return ()
+        return self.engine.chain_work(self.plan, self.tally.blocks, self.shared)

@@ -128,7 +128,7 @@ def choose_geometry(
 
 def worker_threads() -> int:
     """Returns how many threads TensorFlow shares the work of an op among."""
-    asked = tf.config.threading.get_intra_op_parallelism_threads()
+    asked = int(tf.config.threading.get_intra_op_parallelism_threads())
     if asked:
         return int(asked)
     if hasattr(os, "sched_getaffinity"):  # Not on every system.

@@ -15,6 +15,7 @@ from keras_bayesdrop.prediction.methods.base import Job
 from keras_bayesdrop.prediction.methods.base import Totals
 from keras_bayesdrop.prediction.methods.sampling import Sampled
 from keras_bayesdrop.prediction.sampling.collect import Collected
+from keras_bayesdrop.prediction.sampling.drawer import Drawer
 from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import Stats
@@ -41,6 +42,7 @@ def predictives(
     method: str,
     steps: tuple[EngineStep, ...],
     totals: Totals,
+    drawer: Drawer,
 ) -> list[Predictive]:
     """Makes the result of each output.
 
@@ -51,6 +53,7 @@ def predictives(
         method: Name of the method.
         steps: Which engine ran what.
         totals: Rows, batches and time.
+        drawer: Has counted what it ran.
     """
     drawn = int(collected[0].num_samples.sum())
     stats = Stats(
@@ -64,6 +67,8 @@ def predictives(
         samples_per_second=drawn / totals.seconds,
         batch_size=totals.largest_batch,
         num_replicas=job.request.num_replicas,
+        chains=drawer.chain_work(),
+        prefix_runs=drawer.tally.prefix_runs,
     )
     return [
         _predictive(head, each, stats, job, choices.stops_early)

@@ -311,6 +311,7 @@ class SamplingRun(Run):
                 self._readout.method,
                 self._readout.engine_steps(self.plan, steps),
                 totals,
+                self._drawer,
             )
         )
 
