@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from keras_bayesdrop.noise import MaskTable
 from keras_bayesdrop.plan import ChainStep
+from keras_bayesdrop.plan import CutStep
 from keras_bayesdrop.plan import NoiseStep
 from keras_bayesdrop.plan import Plan
 from keras_bayesdrop.plan import Step
@@ -72,7 +73,7 @@ class ChainSizes(NamedTuple):
 
 
 def sizes_of(
-    plan: Plan, steps: Sequence[Step | ChainStep], chain: ChainStep
+    plan: Plan, steps: Sequence[Step | ChainStep | CutStep], chain: ChainStep
 ) -> ChainSizes | None:
     """Returns the sizes of a chain; `None` if the model leaves them open.
 
@@ -105,7 +106,7 @@ def sizes_of(
 
 
 def _is_folded(
-    plan: Plan, steps: Sequence[Step | ChainStep], chain: ChainStep
+    plan: Plan, steps: Sequence[Step | ChainStep | CutStep], chain: ChainStep
 ) -> bool:
     """Returns whether the input of a chain differs between samples."""
     (number,) = chain.inputs
@@ -114,7 +115,7 @@ def _is_folded(
     before = steps[: [step is chain for step in steps].index(True)]
     return any(
         number in step.inputs
-        and not isinstance(step, ChainStep)
+        and not isinstance(step, ChainStep | CutStep)
         and not (isinstance(step, NoiseStep) and step.active)
         for step in before
     )

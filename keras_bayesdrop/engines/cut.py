@@ -16,6 +16,7 @@ import tensorflow as tf
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import interpreter
 from keras_bayesdrop.engines.kept_channels import KeptChannels
+from keras_bayesdrop.engines.thin_kernels import weights_of
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import CallStep
 from keras_bayesdrop.plan import CutStep
@@ -133,7 +134,7 @@ def run_cut(
     kept = KeptChannels(part, draws)
     # Weights are read once for all samples.
     weights = {
-        id(step): _weights(step)
+        id(step): weights_of(step, part.kept[step.outputs[0]])
         for step in part.steps
         if isinstance(step, CallStep)
     }
@@ -168,15 +169,6 @@ def run_cut(
         _folded(output, part.specs[number])
         for number, output in zip(part.outputs, outputs, strict=True)
     ]
-
-
-def _weights(step: CallStep) -> Any:
-    """Returns the weights that a step has, all channels of them."""
-    if isinstance(step.thin, ProductForm):
-        return step.thin.weights()
-    if isinstance(step.thin, ScaleShiftForm):
-        return step.thin.terms()
-    return None
 
 
 def _folded(y: tf.Tensor, spec: Any) -> tf.Tensor:
@@ -243,6 +235,9 @@ class _Sample:
             self._numbers[channels] = self._kept.numbers(channels, self._sample)
         return self._numbers[channels]
 
+    def _some(self, channels: Channels) -> tf.Tensor | None:
+        return None if isinstance(channels, Whole) else self._list(channels)
+
     def _at(self, number: int, channels: Channels) -> _Thin:
         """Returns a value with other channels than it has.
 
@@ -277,19 +272,11 @@ class _Sample:
     ) -> _Thin:
         value = self.values[step.inputs[0]]
         kernel, bias = self._weights[id(step)]
-        rank = kernel.shape.rank
-        inside, outside = (axis + rank for axis in form.axes)
-        if not isinstance(value.channels, Whole):
-            kernel = tf.gather(kernel, self._list(value.channels), axis=inside)
-        if value.factor is not None:
-            shape = [1] * rank
-            shape[inside] = -1
-            kernel = kernel * tf.reshape(value.factor, shape)
-        if not isinstance(target, Whole):
-            numbers = self._list(target)
-            kernel = tf.gather(kernel, numbers, axis=outside)
-            bias = None if bias is None else tf.gather(bias, numbers)
-        y = form.product(value.x, kernel)
+        numbers = self._some(target)
+        if bias is not None and numbers is not None:
+            bias = tf.gather(bias, numbers)
+        thin = kernel.gather(self._some(value.channels), value.factor, numbers)
+        y = form.product(value.x, thin)
         if bias is not None:
             y = tf.nn.bias_add(y, bias)
         return _Thin(form.activate(y), target)
@@ -324,8 +311,8 @@ class _Sample:
     def _scale_shift(self, step: CallStep, target: Channels) -> _Thin:
         value = self._at(step.inputs[0], target)
         scale, shift = self._weights[id(step)]
-        if not isinstance(target, Whole):
-            numbers = self._list(target)
+        numbers = self._some(target)
+        if numbers is not None:
             scale, shift = tf.gather(scale, numbers), tf.gather(shift, numbers)
         if value.factor is not None:
             scale = scale * value.factor

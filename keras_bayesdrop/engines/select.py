@@ -72,6 +72,22 @@ def choose_engine(
     return Reference(), why_not
 
 
+def choose_portable_engine(plan: Plan, prefer: str, shared: bool) -> Engine:
+    """Returns the engine for a program that has no compiled ops.
+
+    Args:
+        plan: The plan to run.
+        prefer: `"auto"` or `"reference"`.
+        shared: Whether one mask serves all rows of a sample.
+    """
+    if prefer == "reference" or not shared or plan.one_at_a_time or _has_gpu():
+        return Reference()
+    cutting = Fused(None, (), problem="no compiled ops")
+    if any(isinstance(step, CutStep) for step in cutting.steps(plan)):
+        return cutting
+    return Reference()
+
+
 def _noise_op() -> NoiseOp | None:
     """Returns the op that puts noise on tensors, if this machine has one."""
     if _has_gpu() or why_no_fused_engine():

@@ -21,6 +21,7 @@ from keras_bayesdrop._core.validate import check_levels
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop._core.validate import invalid
 from keras_bayesdrop._core.version import __version__
+from keras_bayesdrop.engines import choose_portable_engine
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import WriteError
 from keras_bayesdrop.graph.sites import LayerSelection
@@ -97,7 +98,8 @@ def export_uncertainty(
             not defined for an output of the model is skipped there.
         seed: Any integer, the seed of `serving_default`.
         method: `"sampling"` or `Sampling(masks=...)`, without a tolerance.
-            The engine is always the reference.
+            Convolutions are cut as in prediction, unless the engine is the
+            reference; everything else runs as there.
         head: As in `predict_with_uncertainty`; the noise precision of a
             `Regression`, and the noise that a model of a `Heteroscedastic`
             head predicts, are in `"aleatoric"` and `"total"`.
@@ -149,6 +151,9 @@ def export_uncertainty(
                 method.mask_rule,
                 rows_per_batch(member.job.plan, batch_size),
                 bool(levels),
+                choose_portable_engine(
+                    member.job.plan, method.engine, method.shared
+                ),
             )
             for member in members
         ],

@@ -4,8 +4,8 @@
     inputs --prefix--> cut values --suffix, in a loop over blocks of samples-->
     running statistics --> quantities
 
-The graph has the steps of `predict_with_uncertainty` with the reference engine:
-the same code, traced instead of run.
+The graph has the steps of `predict_with_uncertainty` with the reference engine,
+or with convolutions cut: the same code, traced instead of run.
 """
 
 import dataclasses
@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.engines import Reference
 from keras_bayesdrop.noise.draws import MaskRule
 from keras_bayesdrop.plan import Plan
@@ -57,6 +58,7 @@ class Network:
         masks: Which masks are related to each other.
         entries: Largest number of rows times samples in memory.
         keeps: Whether to keep the samples.
+        engine: Runs the plan, without compiled ops.
     """
 
     plan: Plan
@@ -65,6 +67,7 @@ class Network:
     masks: MaskRule
     entries: int
     keeps: bool
+    engine: Engine = dataclasses.field(default_factory=Reference)
 
     def trace(
         self, inputs: Any, key: tf.Tensor, first_row: tf.Tensor
@@ -79,7 +82,7 @@ class Network:
         Returns:
             What was drawn of each result.
         """
-        plan, engine, heads = self.plan, Reference(), self.readings.heads
+        plan, engine, heads = self.plan, self.engine, self.readings.heads
         noise = self.readings.logit_noise
         sampler = Sampler(self.masks, logit_noise=noise)
         flat = [tf.convert_to_tensor(leaf) for leaf in plan.flatten(inputs)]

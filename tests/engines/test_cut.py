@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bayesdrop.engines import Reference
+from keras_bayesdrop.engines import thin_kernels
 from keras_bayesdrop.engines.fused import Fused
 from keras_bayesdrop.engines.kept_channels import KeptChannels
 from keras_bayesdrop.plan import CutStep
@@ -71,6 +72,19 @@ def test_equals_reference(name, monkeypatch):
         np.testing.assert_allclose(y, z, rtol=0, atol=1e-13 * scale)
     samples = truth[0].reshape(ROWS, 4, -1)
     assert samples.std(axis=1).max() > 0
+
+
+@pytest.mark.parametrize("name", ["u_net", "one_dimension", "flat_head"])
+def test_large_kernels(name, monkeypatch):
+    """They are gathered from a transposed copy, with the same result."""
+    always_cut(monkeypatch)
+    model = moved(MODELS[name]())
+    plan, x = build_plan(model), inputs_of(model)
+    desired = run(cutting(), plan, x, block())
+    monkeypatch.setattr(thin_kernels, "_LARGE", 0)
+    actual = run(cutting(), plan, x, block())
+    for y, z in zip(actual, desired, strict=True):
+        np.testing.assert_array_equal(y, z)
 
 
 def masks_by_hand(plan, drawn):

@@ -31,11 +31,11 @@ MULTIPLE = 16
 # Samples that run at the same time: one uses all cores in its convolutions,
 # and another while it gathers kernels.
 SAMPLES_AT_ONCE = 2
-# Costs in multiply-adds of a convolution on two cores, for each sample, by
-# benchmarks/lab/04_cut_convolutions.py: an entry of a gathered kernel, and the
-# steps around a convolution.
-_GATHERED_ENTRY = 30
-_CONVOLUTION = 6_000_000
+# Costs for each sample, in multiply-adds of a convolution, as fitted by
+# benchmarks/lab/04_cut_convolutions.py: an entry of a kernel whose channels in
+# are gathered, and the operations around a convolution.
+_GATHERED_ENTRY = 130
+_CONVOLUTION = 12_000_000
 _WORD_RANGE = 2.0**32
 # A part that pays with more rows than this never pays.
 MOST_ROWS = 1024

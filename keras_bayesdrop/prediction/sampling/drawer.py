@@ -155,4 +155,6 @@ class Drawer:
         """Returns the work of compiled chains so far, on one device."""
         if self.request.replicas is not None:
             return ()
-        return self.engine.chain_work(self.plan, self.tally.blocks, self.shared)
+        return self.engine.chain_work(
+            self.plan, self.tally.blocks, self.masks.shared
+        )
