@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.compiled import compiled
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.graph.read import Graph
 from keras_bayesdrop.moments.propagate import propagate
@@ -131,9 +132,7 @@ class MomentsRun(Run):
                 private_keras.spec([None, *x.shape[1:]], x.dtype)
                 for x in inputs
             ]
-            return tf.function(run, autograph=False).get_concrete_function(
-                *specs
-            )
+            return compiled(run, specs)
 
         return programs.get(self._job.model, key, compile_pass)
 

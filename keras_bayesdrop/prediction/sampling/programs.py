@@ -18,6 +18,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.compiled import compiled
 from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.noise.draws import Draws
@@ -213,8 +214,7 @@ class Sampler:
     ) -> Any:
         def trace() -> Any:
             specs = [tf.TensorSpec(*each) for each in types]
-            program = tf.function(run, autograph=False)
-            return program.get_concrete_function(*specs)
+            return compiled(run, specs)
 
         return programs.get(
             self._owner, (*self._key, *key, tuple(types)), trace
