@@ -33,13 +33,13 @@ from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction import methods
-from keras_bayesdrop.prediction.api import OLD_KEYWORDS
 from keras_bayesdrop.prediction.api import predict_with_uncertainty
 from keras_bayesdrop.prediction.detection import check_heads
 from keras_bayesdrop.prediction.methods import Method
 from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.prediction.reading import readings_of
+from keras_bayesdrop.prediction.request import OLD_KEYWORDS
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.sample_noise import learns_noise
 from keras_bayesdrop.predictive.select import quantities_of

@@ -4,6 +4,9 @@
 import dataclasses
 from typing import Any
 
+import keras
+
+from keras_bayesdrop.graph.fingerprint import version_of
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.graph.survey import Survey
 from keras_bayesdrop.graph.survey import survey
@@ -19,6 +22,9 @@ from keras_bayesdrop.prediction.point import PointRun
 from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.prediction.request import Request
 
+# Plans that are kept of a model whose `call` is its own code.
+_MOST_JOBS = 32
+
 
 @dataclasses.dataclass(frozen=True)
 class Starter:
@@ -30,6 +36,7 @@ class Starter:
         surveyed: The survey of it, as far as it goes without an example.
         allow_hidden_noise: Whether noise out of reach is only a warning.
         may_lack_noise: Whether the model may have no noise at all.
+        jobs: What was planned, with the head that it was planned for.
     """
 
     model: Any
@@ -37,21 +44,38 @@ class Starter:
     surveyed: Survey
     allow_hidden_noise: bool
     may_lack_noise: bool
+    jobs: dict[Any, tuple[Any, Job]] = dataclasses.field(default_factory=dict)
 
     def job(self, head: Any, request: Request, example: Any) -> Job:
-        """Plans a prediction.
+        """Plans a prediction, or takes the plan of an earlier one.
 
         Args:
             head: What the caller says of the outputs.
             request: The rest of what was asked for.
             example: Rows of `x`, or their specs.
         """
+        key = None if self.surveyed.is_complete else _shapes(example)
+        planned_for, job = self.jobs.get(key, (None, None))
+        if job is None or planned_for is not head:
+            job = self._plan(head, request, example)
+            if len(self.jobs) >= _MOST_JOBS:
+                self.jobs.clear()
+            self.jobs[key] = (head, job)
+        return dataclasses.replace(job, request=request)
+
+    def _plan(self, head: Any, request: Request, example: Any) -> Job:
         seen = complete(self.model, example, self.surveyed, self.layers)
         if seen is not self.surveyed:
             self._check(seen)
         plan = build_plan(self.model, self.layers, example, seen)
         readings = readings_of(self.model, plan, head, seen.version)
         return Job(self.model, seen, plan, readings, request)
+
+    def is_current(self) -> bool:
+        """Returns whether the model is still as it was when it was read."""
+        graph = self.surveyed.graph
+        operations = () if graph is None else [n.operation for n in graph.nodes]
+        return version_of(self.model, operations) == self.surveyed.version
 
     def draws(self, job: Job) -> bool:
         """Returns whether the model has active noise."""
@@ -71,6 +95,16 @@ class Starter:
             self.allow_hidden_noise,
             self.may_lack_noise,
         )
+
+
+def _shapes(example: Any) -> Any:
+    """Returns the structure of an example, with shapes and types."""
+    types = [
+        (tuple(leaf.shape), str(leaf.dtype))
+        for leaf in keras.tree.flatten(example)
+    ]
+    structure = keras.tree.map_structure(lambda leaf: None, example)
+    return repr(structure), tuple(types)
 
 
 def prepare(

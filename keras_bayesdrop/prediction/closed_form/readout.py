@@ -88,6 +88,12 @@ class ClosedFormReadout(Readout):
         self._full = full
         self._approximate: frozenset[str] = frozenset()
 
+    def again(self, job: Job) -> Readout:
+        """Returns a readout like this one, which has kept nothing."""
+        readout = copy.copy(self)
+        readout._job = job
+        return readout
+
     def check_mixing(self, plan: Plan) -> None:
         """Raises: a closed form does not know the other rows."""
         raise PlanError(

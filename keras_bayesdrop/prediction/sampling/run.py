@@ -9,6 +9,7 @@ rest goes on with the next block of samples.
 """
 
 import contextlib
+import copy
 import dataclasses
 import math
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from keras_bayesdrop.prediction.methods.base import Job
 from keras_bayesdrop.prediction.methods.base import Run
 from keras_bayesdrop.prediction.methods.base import Totals
 from keras_bayesdrop.prediction.methods.sampling import Sampled
+from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.sampling.collect import Collected
 from keras_bayesdrop.prediction.sampling.collect import join
 from keras_bayesdrop.prediction.sampling.drawer import Drawer
@@ -85,7 +87,7 @@ class SamplingRun(Run):
             job.model,
             self.plan,
             engine,
-            tf.constant(seed_to_key(job.request.seed), tf.uint64),
+            _key(job.request.seed),
             choices.shared,
             job.request,
             job.readings.logit_noise,
@@ -136,25 +138,41 @@ class SamplingRun(Run):
             "`absolute_tolerance` in units of the output."
         )
 
-    def check_rows(self, inputs: Any) -> None:
+    def check_rows(self, inputs: Any) -> bool:
         """Checks that rows do not influence each other, once per program.
 
         If they do, samples run one at a time, in the caller's own batches.
         """
         if self.plan.mixes_rows:
             self._accept_mixing()
-            return
+            return True
         if self.plan.fixed_batch:
-            return  # There is no other batch that it could be tried on.
-        reason, unordered = why_rows_mix(self._drawer, self._geometry, inputs)
+            return True  # There is no other batch that it could be tried on.
+        reason, unordered, known = why_rows_mix(
+            self._drawer, self._geometry, inputs
+        )
         if not reason:
-            return
+            return known
         self.plan = self.plan.alone(reason, unordered)
         engine, self._reason = choose_engine(self.plan, self._choices.engine)
         self._drawer = dataclasses.replace(
             self._drawer, plan=self.plan, engine=engine
         )
         self._accept_mixing()
+        return known
+
+    def again(self, request: Request) -> Run:
+        """Returns a run like this one, which has predicted nothing."""
+        run = copy.copy(self)
+        run._request = request
+        run._job = dataclasses.replace(self._job, request=request)
+        run._drawer = dataclasses.replace(
+            self._drawer, request=request, key=_key(request.seed)
+        )
+        run._readout = self._readout.again(run._job)
+        run._collected = [[] for _ in self._collected]
+        run._constant_rows = None
+        return run
 
     def _accept_mixing(self) -> None:
         """Warns of rows that depend on their batch; refuses what needs none."""
@@ -325,6 +343,11 @@ class SamplingRun(Run):
             f"samples are the same: the output of `{path}` does not vary. A "
             "standard deviation of 0 says nothing here."
         )
+
+
+def _key(seed: int) -> tf.Tensor:
+    """Returns the key of the counters."""
+    return tf.constant(seed_to_key(seed), tf.uint64)
 
 
 def _varies(collected: Sequence[Collected]) -> bool:
