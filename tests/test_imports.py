@@ -53,6 +53,7 @@ PREDICTION = (
     {"sampling.drawer", "sampling.readout"},
     {
         "sampling.row_mixing",
+        "sampling.one_step",
         "sampling.passes",
         "sampling.repeats",
         "sampling.result",

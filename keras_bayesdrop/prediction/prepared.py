@@ -239,7 +239,9 @@ def _remember(
         return
     if len(state.known) >= _MOST_RUNS:
         state.known.clear()
-    state.known[key] = _Known(run.again(request), batch.num_rows)
+    run = run.again(request)
+    run.shorten(batch)
+    state.known[key] = _Known(run, batch.num_rows)
 
 
 def _with_replicas(

@@ -104,8 +104,7 @@ class Drawer:
     ) -> list[tf.Tensor]:
         """Draws samples of a tile on the devices of this process."""
         sampler, engine = self._programs(tile.num_rows, count)
-        # Shared masks have no rows: all rows are row 0.
-        row = 0 if self.shared else self.request.first_row + tile.first_row
+        row = self.row_number(tile.first_row)
         return sampler.suffix(
             self.plan,
             engine,
@@ -114,6 +113,13 @@ class Drawer:
             self.key,
             Block(first, count, row, tile.num_rows),
         )
+
+    def row_number(self, row: int) -> int:
+        """Returns the number of a row of `x` in the whole of which it is part.
+
+        Shared masks have no rows: all rows are row 0.
+        """
+        return 0 if self.shared else self.request.first_row + row
 
     def _programs(
         self, num_rows: int, num_samples: int

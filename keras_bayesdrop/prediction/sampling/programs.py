@@ -30,7 +30,7 @@ from keras_bayesdrop.prediction.logit_noise import with_logit_noise
 _Type = tuple[tuple[int | None, ...], tf.DType]
 
 # Seed, first sample, samples, first row, rows.
-_SCALARS: tuple[_Type, ...] = tuple(
+SCALARS: tuple[_Type, ...] = tuple(
     ((), dtype) for dtype in (tf.uint64, tf.int64, tf.int32, tf.int64, tf.int32)
 )
 
@@ -190,10 +190,10 @@ class Sampler:
         present = [tensor for tensor in cut if tensor is not None]
         scalars = [
             seed,
-            _scalar(block.first_sample, tf.int64),
-            _scalar(block.num_samples, tf.int32),
-            _scalar(block.first_row, tf.int64),
-            _scalar(block.num_rows, tf.int32),
+            scalar(block.first_sample, tf.int64),
+            scalar(block.num_samples, tf.int32),
+            scalar(block.first_row, tf.int64),
+            scalar(block.num_rows, tf.int32),
         ]
         values = [
             _declared(plan, number, tensor)
@@ -204,7 +204,7 @@ class Sampler:
             for value, mask in zip(values, cut[half:], strict=True)
             if mask is not None
         ]
-        types = [*_SCALARS, *values, *masks]
+        types = [*SCALARS, *values, *masks]
         key = ("suffix", counter_blocks, watch, tuple(masked))
         program = self._program(key, run, types)
         return list(program(*scalars, *present))
@@ -257,7 +257,8 @@ def _mask_type(value: _Type, mask: tf.Tensor) -> _Type:
     return known, mask.dtype
 
 
-def _scalar(value: Any, dtype: tf.DType) -> tf.Tensor:
+def scalar(value: Any, dtype: tf.DType) -> tf.Tensor:
+    """Returns a number as a tensor; tensors are returned as they are."""
     if not isinstance(value, int):
         return value
     # A tensor of a graph belongs to that graph.

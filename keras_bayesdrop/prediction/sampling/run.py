@@ -38,6 +38,8 @@ from keras_bayesdrop.prediction.sampling.collect import join
 from keras_bayesdrop.prediction.sampling.drawer import Drawer
 from keras_bayesdrop.prediction.sampling.geometry import Geometry
 from keras_bayesdrop.prediction.sampling.geometry import choose_geometry
+from keras_bayesdrop.prediction.sampling.one_step import OneStep
+from keras_bayesdrop.prediction.sampling.one_step import one_step_for
 from keras_bayesdrop.prediction.sampling.passes import Passes
 from keras_bayesdrop.prediction.sampling.readout import Readout
 from keras_bayesdrop.prediction.sampling.readout import SampleReadout
@@ -100,6 +102,8 @@ class SamplingRun(Run):
         self._share_samples = False
         # Some rows of which no sample differs from another, if there are any.
         self._constant_rows: Tile | None = None
+        # Predicts batches like an earlier one by one call, if there was one.
+        self._one_step: OneStep | None = None
         self._warn_if_not_adaptive()
         warn_of_repeats(self.plan, job.model.name, job.request.num_samples)
 
@@ -173,6 +177,15 @@ class SamplingRun(Run):
         run._collected = [[] for _ in self._collected]
         run._constant_rows = None
         return run
+
+    def shorten(self, batch: Batch) -> None:
+        """Compiles one program for batches like this one, if one step is it."""
+        geometry = self._geometry(batch.num_rows)
+        fits = geometry.tile_rows >= batch.num_rows
+        if self._rule is None and self._request.replicas is None and fits:
+            self._one_step = one_step_for(
+                self._drawer, self._readout, geometry, batch
+            )
 
     def _accept_mixing(self) -> None:
         """Warns of rows that depend on their batch; refuses what needs none."""
@@ -278,10 +291,15 @@ class SamplingRun(Run):
         self, batch: Batch, step: Callable[[], None]
     ) -> list[Collected]:
         """Predicts rows of a batch, in tiles."""
-        geometry = self._geometry(batch.num_rows)
         inputs = self.plan.flatten(batch.inputs)
+        if self._one_step is not None:
+            whole = self._one_step(self._drawer, self._readout, inputs, batch)
+            step()
+            if _varies(whole):
+                return whole
+        geometry = self._geometry(batch.num_rows)
         cut = self._drawer.prefix(inputs, batch.num_rows)
-        whole = Tile(cut, batch.first_row, batch.num_rows)
+        rows = Tile(cut, batch.first_row, batch.num_rows)
         passes = Passes(
             self._drawer,
             self._readout,
@@ -293,7 +311,7 @@ class SamplingRun(Run):
         parts: list[list[Collected]] = [[] for _ in self._job.heads]
         for begin in range(0, batch.num_rows, geometry.tile_rows):
             end = min(begin + geometry.tile_rows, batch.num_rows)
-            tile = tile_of(self.plan, whole, begin, end)
+            tile = tile_of(self.plan, rows, begin, end)
             outputs = passes.sample(tile, geometry, step)
             for part, collected in zip(parts, outputs, strict=True):
                 part.append(collected)
@@ -302,7 +320,7 @@ class SamplingRun(Run):
             some = constant_samples.ROWS
             if self.plan.mixes_rows or some > batch.num_rows:
                 some = batch.num_rows
-            self._constant_rows = tile_of(self.plan, whole, 0, some)
+            self._constant_rows = tile_of(self.plan, rows, 0, some)
         return joined
 
     def result(self, totals: Totals) -> Any:
