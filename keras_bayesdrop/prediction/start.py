@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop.graph.fingerprint import version_of
+from keras_bayesdrop.graph.seal import Seal
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.graph.survey import Survey
 from keras_bayesdrop.graph.survey import survey
@@ -37,6 +37,7 @@ class Starter:
         allow_hidden_noise: Whether noise out of reach is only a warning.
         may_lack_noise: Whether the model may have no noise at all.
         jobs: What was planned, with the head that it was planned for.
+        seals: The last seal of the model, if there is one.
     """
 
     model: Any
@@ -45,6 +46,7 @@ class Starter:
     allow_hidden_noise: bool
     may_lack_noise: bool
     jobs: dict[Any, tuple[Any, Job]] = dataclasses.field(default_factory=dict)
+    seals: list[Seal] = dataclasses.field(default_factory=list)
 
     def job(self, head: Any, request: Request, example: Any) -> Job:
         """Plans a prediction, or takes the plan of an earlier one.
@@ -73,9 +75,15 @@ class Starter:
 
     def is_current(self) -> bool:
         """Returns whether the model is still as it was when it was read."""
+        if self.seals and self.seals[-1].is_intact():
+            return True
         graph = self.surveyed.graph
         operations = () if graph is None else [n.operation for n in graph.nodes]
-        return version_of(self.model, operations) == self.surveyed.version
+        seal = Seal(self.model, operations)
+        if seal.version != self.surveyed.version:
+            return False
+        self.seals[:] = [seal]
+        return True
 
     def draws(self, job: Job) -> bool:
         """Returns whether the model has active noise."""

@@ -8,9 +8,7 @@ that a call from Python is made once. They stay apart in it, and give the same
 bits.
 """
 
-from collections.abc import Sequence
-from typing import Any
-
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -22,7 +20,6 @@ from keras_bayesdrop.prediction.sampling.collect import Collected
 from keras_bayesdrop.prediction.sampling.collect import Collector
 from keras_bayesdrop.prediction.sampling.drawer import Drawer
 from keras_bayesdrop.prediction.sampling.geometry import Geometry
-from keras_bayesdrop.prediction.sampling.programs import SCALARS
 from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
 from keras_bayesdrop.prediction.sampling.programs import scalar
@@ -35,7 +32,7 @@ class OneStep:
 
     Args:
         program: Maps seed, first sample, samples, first row, rows and the
-            flat inputs to values and the state of each result.
+            inputs to values and the state of each result.
     """
 
     def __init__(self, program: Compiled) -> None:
@@ -45,7 +42,6 @@ class OneStep:
         self,
         drawer: Drawer,
         readout: Readout,
-        inputs: Sequence[tf.Tensor],
         batch: Batch,
     ) -> list[Collected]:
         """Predicts a batch.
@@ -53,10 +49,9 @@ class OneStep:
         Args:
             drawer: Has the seed, and the number of the first row.
             readout: Collects samples.
-            inputs: Tensors for the inputs of the plan.
             batch: The rows.
         """
-        results = self._program(drawer.key, *_scalars(drawer, batch), *inputs)
+        results = self._program(*_arguments(drawer, batch))
         numbers = batch.first_row + np.arange(batch.num_rows)
         collected = []
         for output, (values, state) in enumerate(results):
@@ -95,12 +90,13 @@ def one_step_for(
         num_samples: tf.Tensor,
         first_row: tf.Tensor,
         num_rows: tf.Tensor,
-        *inputs: tf.Tensor,
+        *leaves: tf.Tensor,
     ) -> list[tuple[list[tf.Tensor], list[tf.Tensor]]]:
+        inputs = keras.tree.pack_sequence_as(batch.inputs, leaves)
         outputs = sampler.suffix(
             plan,
             engine,
-            sampler.prefix(plan, engine, inputs),
+            sampler.prefix(plan, engine, plan.flatten(inputs)),
             geometry.num_blocks,
             seed,
             Block(first_sample, num_samples, first_row, num_rows),
@@ -112,12 +108,8 @@ def one_step_for(
             results.append((list(values), list(state)))
         return results
 
-    inputs = plan.flatten(batch.inputs)
-    arguments = [drawer.key, *_scalars(drawer, batch), *inputs]
-    specs = [
-        *(tf.TensorSpec(*each) for each in SCALARS),
-        *(tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs),
-    ]
+    arguments = _arguments(drawer, batch)
+    specs = [tf.TensorSpec(each.shape, each.dtype) for each in arguments]
     with calls_apart() as alone:
         results = run(*arguments)
     for output, (values, _) in enumerate(results):
@@ -129,11 +121,13 @@ def one_step_for(
     return OneStep(program) if alone == together else None
 
 
-def _scalars(drawer: Drawer, batch: Batch) -> list[Any]:
-    """Returns first sample, samples, first row and rows as tensors."""
+def _arguments(drawer: Drawer, batch: Batch) -> list[tf.Tensor]:
+    """Returns what the program takes."""
     return [
+        drawer.key,
         scalar(0, tf.int64),
         scalar(drawer.request.num_samples, tf.int32),
         scalar(drawer.row_number(batch.first_row), tf.int64),
         scalar(batch.num_rows, tf.int32),
+        *keras.tree.flatten(batch.inputs),
     ]

@@ -30,7 +30,7 @@ from keras_bayesdrop.prediction.logit_noise import with_logit_noise
 _Type = tuple[tuple[int | None, ...], tf.DType]
 
 # Seed, first sample, samples, first row, rows.
-SCALARS: tuple[_Type, ...] = tuple(
+_SCALARS: tuple[_Type, ...] = tuple(
     ((), dtype) for dtype in (tf.uint64, tf.int64, tf.int32, tf.int64, tf.int32)
 )
 
@@ -204,7 +204,7 @@ class Sampler:
             for value, mask in zip(values, cut[half:], strict=True)
             if mask is not None
         ]
-        types = [*SCALARS, *values, *masks]
+        types = [*_SCALARS, *values, *masks]
         key = ("suffix", counter_blocks, watch, tuple(masked))
         program = self._program(key, run, types)
         return list(program(*scalars, *present))

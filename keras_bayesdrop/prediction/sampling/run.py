@@ -11,6 +11,7 @@ rest goes on with the next block of samples.
 import contextlib
 import copy
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -49,6 +50,7 @@ from keras_bayesdrop.prediction.sampling.result import predictives
 from keras_bayesdrop.prediction.sampling.row_mixing import why_rows_mix
 from keras_bayesdrop.prediction.sampling.tiles import Tile
 from keras_bayesdrop.prediction.sampling.tiles import tile_of
+from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 from keras_bayesdrop.random.philox import count_rows_with_counters
@@ -102,6 +104,8 @@ class SamplingRun(Run):
         self._share_samples = False
         # Some rows of which no sample differs from another, if there are any.
         self._constant_rows: Tile | None = None
+        # Which engine runs each step, when that is known.
+        self._steps: tuple[EngineStep, ...] | None = None
         # Predicts batches like an earlier one by one call, if there was one.
         self._one_step: OneStep | None = None
         self._warn_if_not_adaptive()
@@ -168,11 +172,12 @@ class SamplingRun(Run):
     def again(self, request: Request) -> Run:
         """Returns a run like this one, which has predicted nothing."""
         run = copy.copy(self)
-        run._request = request
-        run._job = dataclasses.replace(self._job, request=request)
-        run._drawer = dataclasses.replace(
-            self._drawer, request=request, key=_key(request.seed)
-        )
+        if request != self._request:
+            run._request = request
+            run._job = dataclasses.replace(self._job, request=request)
+            run._drawer = dataclasses.replace(
+                self._drawer, request=request, key=_key(request.seed)
+            )
         run._readout = self._readout.again(run._job)
         run._collected = [[] for _ in self._collected]
         run._constant_rows = None
@@ -291,13 +296,13 @@ class SamplingRun(Run):
         self, batch: Batch, step: Callable[[], None]
     ) -> list[Collected]:
         """Predicts rows of a batch, in tiles."""
-        inputs = self.plan.flatten(batch.inputs)
         if self._one_step is not None:
-            whole = self._one_step(self._drawer, self._readout, inputs, batch)
-            step()
+            whole = self._one_step(self._drawer, self._readout, batch)
             if _varies(whole):
+                step()
                 return whole
         geometry = self._geometry(batch.num_rows)
+        inputs = self.plan.flatten(batch.inputs)
         cut = self._drawer.prefix(inputs, batch.num_rows)
         rows = Tile(cut, batch.first_row, batch.num_rows)
         passes = Passes(
@@ -329,14 +334,17 @@ class SamplingRun(Run):
         self._collected = [[] for _ in self._collected]
         if self._readout.explains_constant and not _varies(collected):
             self._warn_of_constant_samples()
-        steps = engine_steps(self.plan, self._drawer.engine, self._reason)
+        if self._steps is None:
+            self._steps = engine_steps(
+                self.plan, self._drawer.engine, self._reason
+            )
         return self.readings.pack(
             predictives(
                 self._job,
                 self._choices,
                 self._readout.finish(collected),
                 self._readout.method,
-                self._readout.engine_steps(self.plan, steps),
+                self._readout.engine_steps(self.plan, self._steps),
                 totals,
             )
         )
@@ -363,8 +371,9 @@ class SamplingRun(Run):
         )
 
 
+@functools.lru_cache(maxsize=256)
 def _key(seed: int) -> tf.Tensor:
-    """Returns the key of the counters."""
+    """Returns the key of the counters; the same few come at every call."""
     return tf.constant(seed_to_key(seed), tf.uint64)
 
 
