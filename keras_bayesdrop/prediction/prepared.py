@@ -8,14 +8,13 @@ one batch, go straight to a run like the earlier one.
 """
 
 import dataclasses
+import operator
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.errors import BayesdropError
-from keras_bayesdrop.graph.sites import LayerSelection
-from keras_bayesdrop.graph.source import source_of
 from keras_bayesdrop.prediction.distribute.replicas import replicas_of
 from keras_bayesdrop.prediction.distribute.workers import agree
 from keras_bayesdrop.prediction.driver import drive
@@ -33,19 +32,26 @@ from keras_bayesdrop.prediction.progress import Progress
 from keras_bayesdrop.prediction.request import Arguments
 from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.request import can_keep_samples
+from keras_bayesdrop.prediction.start import Reader
 from keras_bayesdrop.prediction.start import Starter
-from keras_bayesdrop.prediction.start import prepare
 
 # Runs that are kept for inputs like those of the run.
 _MOST_RUNS = 32
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class _Known:
-    """A run, and how many rows it predicted."""
+    """A run for inputs like earlier ones.
+
+    Attributes:
+        run: A run that has predicted nothing.
+        num_rows: How many rows such inputs have.
+        times: How often such inputs came again.
+    """
 
     run: Run
     num_rows: int
+    times: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,26 +59,12 @@ class _State:
     """Models as they were when they were read.
 
     Attributes:
-        models: As the caller passed them, perhaps views.
-        layers: Which of their noise the caller wants.
         starters: Of each.
-        known: By the likeness of inputs, a run that predicted such.
+        known: Runs, by the likeness of inputs.
     """
 
-    models: Sequence[Any]
-    layers: LayerSelection
     starters: Sequence[Starter]
     known: dict[Any, _Known] = dataclasses.field(default_factory=dict)
-
-    def is_current(self) -> bool:
-        """Returns whether all models are still as they were."""
-        for model, starter in zip(self.models, self.starters, strict=True):
-            source, layers = source_of(model, self.layers)
-            if source is not starter.model or layers is not starter.layers:
-                return False  # A view of something else.
-            if not starter.is_current():
-                return False
-        return True
 
 
 class Prepared:
@@ -86,35 +78,28 @@ class Prepared:
     def __init__(self, model: Any, arguments: Arguments) -> None:
         self.arguments = arguments
         self._several, models = members_of(model)
-        self._models = tuple(models)
-        self._state: _State | None = self._read()
+        self._readers = [
+            Reader(
+                each,
+                arguments.layers,
+                arguments.allow_hidden_noise,
+                may_lack_noise=self._several,
+            )
+            for each in models
+        ]
+        self._state: _State | None = None
+        self._current()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves out what can be computed again."""
         return {**vars(self), "_state": None}
 
-    def _read(self) -> _State:
-        """Reads and checks the models."""
-        arguments = self.arguments
-        return _State(
-            self._models,
-            arguments.layers,
-            [
-                prepare(
-                    model,
-                    arguments.layers,
-                    arguments.allow_hidden_noise,
-                    may_lack_noise=self._several,
-                )
-                for model in self._models
-            ],
-        )
-
     def _current(self) -> _State:
         """Returns the models as they are now, read again if they changed."""
         state = self._state
-        if state is None or not state.is_current():
-            self._state = state = self._read()
+        starters = [reader.current() for reader in self._readers]
+        if state is None or any(map(operator.is_not, starters, state.starters)):
+            self._state = state = _State(starters)
         return state
 
     def repeat(
@@ -135,9 +120,12 @@ class Prepared:
         known = state.known.get(likeness(x)) if state.known else None
         if known is None or replicas_of(state.starters[0].model) is not None:
             return None
+        request = self.arguments.request(seed, first_row)
         inputs = tensors_of(x)
-        run = known.run.again(self.arguments.request(seed, first_row))
-        return repeat(run, inputs, known.num_rows, began)
+        known.times += 1
+        if known.times == 1:
+            known.run.shorten(Batch(0, inputs, known.num_rows))
+        return repeat(known.run.again(request), inputs, known.num_rows, began)
 
     def predict(
         self,
@@ -239,9 +227,7 @@ def _remember(
         return
     if len(state.known) >= _MOST_RUNS:
         state.known.clear()
-    run = run.again(request)
-    run.shorten(batch)
-    state.known[key] = _Known(run, batch.num_rows)
+    state.known[key] = _Known(run.again(request), batch.num_rows)
 
 
 def _with_replicas(
