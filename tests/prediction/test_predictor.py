@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import keras_bayesdrop as kbd
+from keras_bayesdrop._core.compiled import calls_apart
 from keras_bayesdrop.graph.cache import programs
 from tests.prediction.predictors import Ways
 from tests.prediction.predictors import assert_equal
@@ -149,6 +150,44 @@ def test_floatx_counts():
     finally:
         keras.config.set_floatx("float32")
     assert np.abs(before.mean - expected.mean).max() > 0
+
+
+def test_the_short_way_calls_one_program():
+    predictors = {
+        "sampling": kbd.Predictor(dense(0), 50, seed=1),
+        "kept": kbd.Predictor(dense(0), 50, seed=1, return_samples=True),
+        "moments": kbd.Predictor(dense(0), seed=1, method="moments"),
+        "ensemble": kbd.Predictor([dense(0), dense(1)], 50, seed=1),
+    }
+    number = {"ensemble": 2}
+    for name, predictor in predictors.items():
+        for _ in range(2):
+            predictor(X)
+        with calls_apart() as calls:
+            predictor(X, seed=3)
+        assert len(calls) == number.get(name, 1), name
+
+
+def test_rows_of_which_nothing_is_known_take_the_long_way(ways):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential(
+        [
+            keras.Input((1,), dtype="int32"),
+            layers.Embedding(10, 4),
+            layers.Dropout(0.5),
+        ]
+    )
+    predictor = kbd.Predictor(model, 20, seed=1)
+    one, several = np.array([[3]], "int32"), np.array([[3], [5]], "int32")
+    expected = whole_call(model, one, 20, seed=1)
+    # No other row can be made of one token, to see whether it matters.
+    for _ in range(3):
+        assert_equal(predictor(one), expected)
+    assert ways.short == 0
+    predictor(several)  # Now it is known.
+    for _ in range(2):
+        assert_equal(predictor(one), expected)
+    assert ways.short == 1
 
 
 def test_a_call_may_have_a_seed_and_a_first_row_of_its_own(ways):
