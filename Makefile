@@ -129,6 +129,7 @@ docs: $(DOCS_VENV)/.installed  ## Build the documentation in build/site.
 bench: $(VENV)/.installed  ## Time prediction; write benchmarks/results.
 	@$(BIN)/python benchmarks/bench_predict.py
 	@$(BIN)/python benchmarks/bench_fused.py
+	@$(BIN)/python benchmarks/bench_predictor.py
 	@$(BIN)/python benchmarks/bench_moments.py --only cost
 	@$(BIN)/python benchmarks/moments_page.py
 	@$(BIN)/python benchmarks/bench_accuracy.py

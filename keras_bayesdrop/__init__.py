@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from keras_bayesdrop.prediction.methods import Moments as Moments
     from keras_bayesdrop.prediction.methods import RaoBlackwell as RaoBlackwell
     from keras_bayesdrop.prediction.methods import Sampling as Sampling
+    from keras_bayesdrop.prediction.predictor import Predictor as Predictor
     from keras_bayesdrop.predictive import Binary as Binary
     from keras_bayesdrop.predictive import Classification as Classification
     from keras_bayesdrop.predictive import Heteroscedastic as Heteroscedastic
@@ -132,6 +133,7 @@ else:
             "Moments": "keras_bayesdrop.prediction.methods",
             "RaoBlackwell": "keras_bayesdrop.prediction.methods",
             "Sampling": "keras_bayesdrop.prediction.methods",
+            "Predictor": "keras_bayesdrop.prediction.predictor",
             "Binary": "keras_bayesdrop.predictive",
             "Classification": "keras_bayesdrop.predictive",
             "Heteroscedastic": "keras_bayesdrop.predictive",

@@ -35,7 +35,7 @@ PREDICTION = (
     {"methods.moments"},
     {"methods.rao_blackwell"},
     {"progress", "input_data", "model_checks", "caching", "logit_noise"},
-    {"structures"},
+    {"structures", "likeness"},
     {"compiled_losses", "kept_axis"},
     {"last_activation"},
     {"decision"},
@@ -53,6 +53,7 @@ PREDICTION = (
     {"sampling.drawer", "sampling.readout"},
     {
         "sampling.row_mixing",
+        "sampling.one_step",
         "sampling.passes",
         "sampling.repeats",
         "sampling.result",
@@ -65,7 +66,8 @@ PREDICTION = (
     {"start"},
     {"ensemble"},
     {"driver"},
-    {"api"},
+    {"prepared"},
+    {"api", "predictor"},
 )
 # A method is plain data, and imports its run when it starts one.
 LATE_IN_PREDICTION = {

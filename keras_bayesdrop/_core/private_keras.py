@@ -184,6 +184,22 @@ def compiled_by(model: Any) -> Any:
     return vars(model).get("_loss_tracker")
 
 
+# Private attributes that the three functions above read, and the lists among
+# them, whose entries count.
+_LISTS = ("_trainable_variables", "_non_trainable_variables", "_layers")
+_CALL_ATTRIBUTES = ("_trainable", "_dtype_policy", "_loss_tracker", *_LISTS)
+
+
+def call_attributes(layer: Any) -> list[str]:
+    """Returns the private attributes that a call of a layer depends on."""
+    return [name for name in _CALL_ATTRIBUTES if name in vars(layer)]
+
+
+def held_lists(layer: Any) -> list[Any]:
+    """Returns the lists of variables and layers that a layer holds."""
+    return [vars(layer)[name] for name in _LISTS if name in vars(layer)]
+
+
 def function_of_loss(loss: Any) -> tuple[Any, dict[str, Any]]:
     """Returns the function that a loss of Keras calls, and its arguments."""
     return getattr(loss, "fn", None), getattr(loss, "_fn_kwargs", {})

@@ -19,15 +19,16 @@ from keras_bayesdrop.graph.survey import survey
 from keras_bayesdrop.metrics._measures import measures_of
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
-from keras_bayesdrop.prediction.api import OLD_KEYWORDS
-from keras_bayesdrop.prediction.api import run_prediction
 from keras_bayesdrop.prediction.detection import check_heads
 from keras_bayesdrop.prediction.labels import Labels
 from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.model_checks import check_noise
 from keras_bayesdrop.prediction.model_checks import check_num_samples
 from keras_bayesdrop.prediction.model_checks import unwrap
+from keras_bayesdrop.prediction.prepared import Prepared
 from keras_bayesdrop.prediction.reading import readings_of
+from keras_bayesdrop.prediction.request import OLD_KEYWORDS
+from keras_bayesdrop.prediction.request import Arguments
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.sample_noise import knows_noise
 from keras_bayesdrop.predictive.sample_noise import learns_noise
@@ -159,19 +160,18 @@ class UncertaintyMonitor(keras.callbacks.Callback):
         if isinstance(x, tuple):
             x, y = x
         labels = Labels(self.model, y, ignore_weights=True)
-        prediction = run_prediction(
-            self.model,
-            x,
-            self.num_samples,
+        arguments = Arguments(
+            num_samples=self.num_samples,
             batch_size=self.batch_size,
             seed=self.seed,
             method=self.method,
             head=self.head,
             layers=self.layers,
-            allow_hidden_noise=self.allow_hidden_noise,
             return_samples=True,
-            verbose=0,
-            labels=labels,
+            allow_hidden_noise=self.allow_hidden_noise,
+        )
+        prediction = Prepared(self.model, arguments).predict(
+            x, verbose=0, labels=labels
         )
         truths = by_name(self.model, labels.result(), self.head)
         logs: dict[str, float] = {}

@@ -33,13 +33,13 @@ from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction import methods
-from keras_bayesdrop.prediction.api import OLD_KEYWORDS
-from keras_bayesdrop.prediction.api import predict_with_uncertainty
 from keras_bayesdrop.prediction.detection import check_heads
 from keras_bayesdrop.prediction.methods import Method
 from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.model_checks import check_num_samples
+from keras_bayesdrop.prediction.predictor import Predictor
 from keras_bayesdrop.prediction.reading import readings_of
+from keras_bayesdrop.prediction.request import OLD_KEYWORDS
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive.sample_noise import learns_noise
 from keras_bayesdrop.predictive.select import quantities_of
@@ -201,6 +201,7 @@ class Cascade:
             "allow_hidden_noise": allow_hidden_noise,
             "verbose": verbose,
         }
+        self._predictors: dict[str, tuple[Any, dict[str, Any], Predictor]] = {}
         unused = sorted(
             name
             for name, default in _DEFAULTS.items()
@@ -265,7 +266,8 @@ class Cascade:
             output = model(x)
         else:
             try:
-                output = predict_with_uncertainty(model, x, **self.options)
+                predictor = self._predictor(model, who)
+                output = predictor(x, verbose=self.options["verbose"])
             except NothingToSampleError:
                 # Only the fast model needs an uncertainty.
                 if who == "fast":
@@ -275,6 +277,16 @@ class Cascade:
                     output = self._means(model, x, output)
         seconds = time.perf_counter() - began
         return check_output(output, rows, who), seconds
+
+    def _predictor(self, model: Any, who: str) -> Predictor:
+        """Returns the predictor of a model, made when it is first asked."""
+        options = {**self.options}
+        del options["verbose"]
+        known = self._predictors.get(who)
+        if known is None or known[0] is not model or known[1] != options:
+            known = (model, options, Predictor(model, **options))
+            self._predictors[who] = known
+        return known[2]
 
     def _means(self, model: keras.Model, x: Any, outputs: Any) -> Any:
         """Reads the means off outputs that also have log variances."""

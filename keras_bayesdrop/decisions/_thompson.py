@@ -21,7 +21,6 @@ from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.graph.sites import select_sites
 from keras_bayesdrop.graph.source import source_of
 from keras_bayesdrop.graph.survey import find_sites
-from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.detection import check_heads
 from keras_bayesdrop.prediction.methods import Sampling
@@ -29,6 +28,7 @@ from keras_bayesdrop.prediction.reading import readings_of
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
 from keras_bayesdrop.prediction.sampling.programs import Block
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
+from keras_bayesdrop.prediction.start import Reader
 from keras_bayesdrop.random.philox import LAST_SAMPLE
 from keras_bayesdrop.random.philox import seed_to_key
 from keras_bayesdrop.views import SampleFunction
@@ -56,6 +56,7 @@ class PosteriorFunction:
             tolerance; its engine runs the function.
         head: As in `predict_with_uncertainty`: logits become probabilities.
             By default outputs are those of the model.
+        reader: Reads the model, if others read it too.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class PosteriorFunction:
         *,
         method: str | Sampling = "sampling",
         head: Any = None,
+        reader: Reader | None = None,
     ) -> None:
         self.model = model
         self.seed = seed
@@ -76,6 +78,7 @@ class PosteriorFunction:
         if head is not None:
             check_heads(head)
         self.head = head
+        self._reader = _reader(model, layers) if reader is None else reader
 
     def __call__(self, x: Any, batch_size: int | None = None) -> Any:
         """Evaluates the function.
@@ -99,12 +102,14 @@ class PosteriorFunction:
             )
         input_data.check_shapes(self.model, x)
         input_data.check_arrays(x)
-        plan = build_plan(self.model, self.layers, input_data.specs_of(x))
+        starter = self._reader.current()
+        plan = starter.plan(input_data.specs_of(x))
         plan.require_samples()
         engine, _ = choose_engine(plan, self.method.engine)
         readings = None
         if self.head is not None:
-            readings = readings_of(self.model, plan, self.head)
+            version = starter.surveyed.version
+            readings = readings_of(self.model, plan, self.head, version)
         noise = () if readings is None else readings.logit_noise
         sampler = sampler_for(
             self.model, plan, engine, self.method.mask_rule, noise
@@ -213,6 +218,7 @@ class ThompsonSampler:
         if head is not None:
             check_heads(head)
         self.head = head
+        self._reader = _reader(model, layers)
 
     def sample(self) -> PosteriorFunction:
         """Returns the function of the next episode."""
@@ -223,6 +229,7 @@ class ThompsonSampler:
             self.layers,
             method=self.method,
             head=self.head,
+            reader=self._reader,
         )
         self.episode += 1
         return function
@@ -241,6 +248,11 @@ class ThompsonSampler:
             f"ThompsonSampler(model={self.model.name!r}, seed={self.seed}, "
             f"episode={self.episode})"
         )
+
+
+def _reader(model: keras.Model, layers: LayerSelection) -> Reader:
+    """Returns what reads a model, which may have lost its noise."""
+    return Reader(model, layers, may_lack_noise=True)
 
 
 def _check_method(method: Any) -> Sampling:

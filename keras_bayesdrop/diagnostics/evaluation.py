@@ -14,11 +14,12 @@ from keras_bayesdrop.diagnostics.evaluation_report import evaluation_of
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.sites import LayerSelection
 from keras_bayesdrop.metrics._regression import check_level
-from keras_bayesdrop.prediction.api import OLD_KEYWORDS
-from keras_bayesdrop.prediction.api import run_prediction
 from keras_bayesdrop.prediction.input_data import count_rows
 from keras_bayesdrop.prediction.labels import Labels
 from keras_bayesdrop.prediction.methods import Method
+from keras_bayesdrop.prediction.prepared import Prepared
+from keras_bayesdrop.prediction.request import OLD_KEYWORDS
+from keras_bayesdrop.prediction.request import Arguments
 from keras_bayesdrop.predictive import Predictive
 
 
@@ -130,10 +131,8 @@ def evaluate_with_uncertainty(
     _check_data(x, y)
     first = model[0] if isinstance(model, (list, tuple)) and model else model
     labels = Labels(first, y)
-    prediction = run_prediction(
-        model,
-        x,
-        num_samples,
+    arguments = Arguments(
+        num_samples=num_samples,
         batch_size=batch_size,
         seed=seed,
         method=method,
@@ -141,13 +140,16 @@ def evaluate_with_uncertainty(
         layers=layers,
         quantiles=quantiles,
         return_samples=False if return_samples is None else return_samples,
-        samples_of_numbers=return_samples is None,
         first_row=first_row,
         allow_hidden_noise=allow_hidden_noise,
+    )
+    prediction = Prepared(model, arguments).predict(
+        x,
         verbose=verbose,
         steps=steps,
         callbacks=callbacks,
         labels=labels,
+        samples_of_numbers=return_samples is None,
     )
 
     def evaluate(p: Predictive, truth: Any) -> Evaluation:

@@ -64,6 +64,7 @@ _whole: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 _lock = threading.RLock()
 _next = itertools.count()
+_forgotten = 0
 _versions: weakref.WeakKeyDictionary[Any, dict[Any, int]] = (
     weakref.WeakKeyDictionary()
 )
@@ -110,10 +111,10 @@ def calls_watched(model: Any) -> Iterator[None]:
         Nothing.
     """
     layers = private_keras.all_layers(model)
-    before = [dict(_states(layer)) for layer in layers]
+    before = [dict(states_of(layer)) for layer in layers]
     yield
     for layer, old in zip(layers, before, strict=True):
-        new = dict(_states(layer))
+        new = dict(states_of(layer))
         changed = [
             name
             for name in old.keys() | new.keys()
@@ -149,9 +150,16 @@ def _note_results(layer: Any, names: Iterable[str]) -> None:
             }
 
 
+def times_forgotten() -> int:
+    """Returns how often something was to be forgotten."""
+    return _forgotten
+
+
 def forget(model: Any = None) -> None:
     """Forgets what is known of a model, or of all."""
+    global _forgotten
     with _lock:
+        _forgotten += 1
         if model is None:
             _versions.clear()
             _changes.clear()
@@ -172,7 +180,7 @@ def _fingerprint(layer: Any) -> tuple[Any, ...]:
         tuple(map(identity, private_keras.own_variables(layer))),
         private_keras.call_settings(layer),
         identity(private_keras.compiled_by(layer)),
-        tuple(_states(layer)),
+        tuple(states_of(layer)),
     )
 
 
@@ -184,7 +192,7 @@ def _without(
     return *rest, tuple(each for each in states if each[0] not in names)
 
 
-def _states(layer: Any) -> list[tuple[str, Any]]:
+def states_of(layer: Any) -> list[tuple[str, Any]]:
     """Returns the names and states of the attributes that count."""
     left_out = private_keras.own_state(layer)
     results = _changes.get(layer) if _changes else None
@@ -198,11 +206,11 @@ def _states(layer: Any) -> list[tuple[str, Any]]:
         if kind in _SCALARS:  # the common case, without a call
             states.append((name, (kind, value)))
         else:
-            states.append((name, _state(value, _DEPTH, _ENTRIES)))
+            states.append((name, state_of(value)))
     return states
 
 
-def _state(value: Any, depth: int, room: int) -> Any:
+def state_of(value: Any, depth: int = _DEPTH, room: int = _ENTRIES) -> Any:
     """Returns something hashable, equal for values that act the same.
 
     Args:
@@ -215,17 +223,17 @@ def _state(value: Any, depth: int, room: int) -> Any:
         return kind, value
     if kind is float:
         return float, value.hex()  # tells zeros apart; a nan equals itself
-    if _is_whole(kind):
+    if is_whole(kind):
         return identity(value)
     if isinstance(value, (np.ndarray, np.generic)):
         return _array(value)
     if isinstance(value, types.MethodType):
-        return identity(value.__self__), _state(value.__func__, depth, room)
+        return identity(value.__self__), state_of(value.__func__, depth, room)
     parts = _parts(value)
     if depth == 0 or len(parts) > room:
         return identity(kind), identity(value), len(parts)
     room //= max(1, len(parts))
-    states = [_state(part, depth - 1, room) for part in parts]
+    states = [state_of(part, depth - 1, room) for part in parts]
     if isinstance(value, (set, frozenset)):
         return identity(kind), frozenset(states)
     if isinstance(value, (list, tuple, dict, functools.partial)):
@@ -233,7 +241,7 @@ def _state(value: Any, depth: int, room: int) -> Any:
     return identity(value), tuple(states)
 
 
-def _is_whole(kind: type) -> bool:
+def is_whole(kind: type) -> bool:
     """Returns whether objects of a class count by identity alone.
 
     Such are objects of Keras, TensorFlow and NumPy, and what Python has built

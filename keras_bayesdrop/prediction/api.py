@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one call: predicts with a model and says how sure it is."""
 
-import dataclasses
 import os
 import time
 from collections.abc import Sequence
@@ -9,40 +8,12 @@ from typing import Any
 
 import keras
 
-from keras_bayesdrop._core import private_keras
 from keras_bayesdrop._core.renamed import refuse_old_keywords
-from keras_bayesdrop._core.validate import check_positive_int
-from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.graph.sites import LayerSelection
-from keras_bayesdrop.prediction import methods
-from keras_bayesdrop.prediction.detection import check_heads
-from keras_bayesdrop.prediction.distribute.replicas import replicas_of
-from keras_bayesdrop.prediction.distribute.workers import agree
-from keras_bayesdrop.prediction.driver import drive
-from keras_bayesdrop.prediction.ensemble import start_ensemble
-from keras_bayesdrop.prediction.input_data import count_rows
-from keras_bayesdrop.prediction.labels import Labels
 from keras_bayesdrop.prediction.methods import Method
-from keras_bayesdrop.prediction.methods import Run
-from keras_bayesdrop.prediction.model_checks import members_of
-from keras_bayesdrop.prediction.progress import Progress
-from keras_bayesdrop.prediction.request import Request
-from keras_bayesdrop.prediction.request import can_keep_samples
-from keras_bayesdrop.prediction.request import check_request
-from keras_bayesdrop.prediction.start import prepare
-
-# Arguments that moved into `method` and `head`.
-OLD_KEYWORDS = {
-    "masks": "method=Sampling(masks=...)",
-    "engine": "method=Sampling(engine=...)",
-    "tolerance": "method=Sampling(tolerance=...)",
-    "absolute_tolerance": "method=Sampling(absolute_tolerance=...)",
-    "covariance": "method=Moments(covariance=...) or RaoBlackwell(...)",
-    "fallback": "method=Moments(fallback=...) or RaoBlackwell(...)",
-    "task": "head='regression', 'classification' or 'binary'",
-    "from_logits": "head=Classification(from_logits=...) or Binary(...)",
-    "noise_precision": "head=Regression(noise_precision=...)",
-}
+from keras_bayesdrop.prediction.prepared import Prepared
+from keras_bayesdrop.prediction.request import OLD_KEYWORDS
+from keras_bayesdrop.prediction.request import Arguments
 
 
 @refuse_old_keywords(OLD_KEYWORDS)
@@ -156,10 +127,9 @@ def predict_with_uncertainty(
     References:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142).
     """
-    return run_prediction(
-        model,
-        x,
-        num_samples,
+    began = time.perf_counter()
+    arguments = Arguments(
+        num_samples=num_samples,
         batch_size=batch_size,
         seed=seed,
         method=method,
@@ -169,132 +139,7 @@ def predict_with_uncertainty(
         return_samples=return_samples,
         first_row=first_row,
         allow_hidden_noise=allow_hidden_noise,
-        verbose=verbose,
-        steps=steps,
-        callbacks=callbacks,
     )
-
-
-def run_prediction(
-    model: keras.Model | Sequence[keras.Model],
-    x: Any,
-    num_samples: int,
-    *,
-    batch_size: int | None = None,
-    seed: int | None = None,
-    method: str | Method = "sampling",
-    head: Any = "auto",
-    layers: LayerSelection = None,
-    quantiles: Sequence[float] | None = None,
-    return_samples: bool | str | os.PathLike[str] = False,
-    first_row: int = 0,
-    allow_hidden_noise: bool = False,
-    verbose: str | int = "auto",
-    steps: int | None = None,
-    callbacks: Any = None,
-    labels: Labels | None = None,
-    samples_of_numbers: bool = False,
-) -> Any:
-    """Predicts as `predict_with_uncertainty`, which documents the arguments.
-
-    Args:
-        model: As there, like all arguments but the following.
-        x: As there.
-        num_samples: As there.
-        batch_size: As there.
-        seed: As there.
-        method: As there.
-        head: As there.
-        layers: As there.
-        quantiles: As there.
-        return_samples: As there.
-        first_row: As there.
-        allow_hidden_noise: As there.
-        verbose: As there.
-        steps: As there.
-        callbacks: As there.
-        labels: Takes the labels of the rows.
-        samples_of_numbers: Whether to keep the samples of outputs that are
-            numbers, if the method can.
-    """
-    began = time.perf_counter()
-    private_keras.require_tensorflow()
-    method = methods.get(method)
-    request = check_request(
-        method,
-        num_samples,
-        batch_size,
-        seed,
-        quantiles,
-        return_samples,
-        first_row,
+    return Prepared(model, arguments).predict(
+        x, began, verbose=verbose, steps=steps, callbacks=callbacks
     )
-    check_heads(head)
-    if steps is not None:
-        check_positive_int(steps, "steps")
-    several, models = members_of(model)
-    starters = [
-        prepare(each, layers, allow_hidden_noise, may_lack_noise=several)
-        for each in models
-    ]
-    arguments = {"seed": seed, "steps": steps, "method": method, "head": head}
-    request = _with_replicas(request, starters[0].model, x, arguments)
-
-    def start(example: Any) -> Run:
-        job = starters[0].job(head, request, example)
-        if samples_of_numbers and can_keep_samples(method):
-            numbers = any(each.observation == "number" for each in job.heads)
-            wanted = dataclasses.replace(request, return_samples=numbers)
-            job = dataclasses.replace(job, request=wanted)
-        if several:
-            return start_ensemble(starters, method, head, job, example)
-        return starters[0].start(method, job)
-
-    return drive(
-        starters[0].model,
-        x,
-        start,
-        Progress(starters[0].model, callbacks, verbose),
-        began,
-        batch_size=request.batch_size,
-        steps=steps,
-        labels=labels,
-    )
-
-
-def _with_replicas(
-    request: Request, model: Any, x: Any, arguments: dict[str, Any]
-) -> Request:
-    """Returns the request with the replicas, after all workers agree on it.
-
-    Args:
-        request: The request of this process.
-        model: The model.
-        x: The inputs.
-        arguments: Other arguments that all workers have to agree on.
-    """
-    request = dataclasses.replace(request, replicas=replicas_of(model))
-    if request.workers is None:
-        return request
-    if request.samples_path is not None:
-        raise BayesdropError(
-            "Workers of a strategy cannot write samples to one file. Expected "
-            "return_samples=True or False with several workers. Received: "
-            f"return_samples={str(request.samples_path)!r}, "
-            f"{request.workers.num_workers} workers"
-        )
-    fields = {
-        field.name: getattr(request, field.name)
-        for field in dataclasses.fields(request)
-        if field.name != "replicas"
-    }
-    asked = {
-        name: repr(value)
-        for name, value in {
-            **fields,
-            "rows": count_rows(x),
-            **arguments,
-        }.items()
-    }
-    seed = agree(request.workers, asked, request.seed)
-    return dataclasses.replace(request, seed=seed)

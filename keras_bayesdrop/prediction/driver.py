@@ -55,7 +55,7 @@ def drive(
             labels.check_arrays(run, num_rows)
         if steps is None:
             run.reserve(num_rows)
-        run.check_rows(x)
+        run.rows_checked = run.check_rows(x)
         size = rows_per_batch(run.plan, batch_size, run.num_replicas)
         if steps is not None:
             num_rows = min(num_rows, steps * size)
@@ -92,6 +92,26 @@ def drive(
             "without rows"
         )
     return run.result(Totals(done, largest, time.perf_counter() - began))
+
+
+def repeat(run: Run, inputs: Any, num_rows: int, began: float) -> Any:
+    """Predicts rows like those of an earlier run, which were one batch.
+
+    Args:
+        run: Made by `Run.again`.
+        inputs: Structure of tensors, checked.
+        num_rows: How many rows they are.
+        began: Time of the call, by `time.perf_counter`.
+    """
+    run.reserve(num_rows)
+    means = run.add(Batch(0, inputs, num_rows), _no_step)
+    run.check_values(means)
+    run.close(num_rows)
+    return run.result(Totals(num_rows, num_rows, time.perf_counter() - began))
+
+
+def _no_step() -> None:
+    """Announces nothing."""
 
 
 def _count_steps(run: Run, num_rows: int, size: int) -> int:

@@ -9,6 +9,7 @@ taken in parts, so that the samples that quantiles need fit into memory.
 """
 
 import contextlib
+import copy
 import dataclasses
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.sampling.collect import SKETCH_BYTES
 from keras_bayesdrop.prediction.sampling.geometry import batch_bytes
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
+from keras_bayesdrop.prediction.sampling.readout import Kept
 from keras_bayesdrop.prediction.sampling.readout import kept_samples
 from keras_bayesdrop.prediction.start import Starter
 from keras_bayesdrop.predictive import Predictive
@@ -98,6 +100,7 @@ class EnsembleRun(Run):
 
     def __init__(self, job: Job, members: Sequence[Run]) -> None:
         self._members = members
+        self._job = job
         self._request = job.request
         self.readings = job.readings
         self.num_replicas = job.request.num_replicas
@@ -112,10 +115,7 @@ class EnsembleRun(Run):
                 "no variance. Expected at least two networks, or noise. "
                 "Received: an ensemble of one network without noise"
             )
-        request = dataclasses.replace(
-            job.request, num_samples=self._num_samples
-        )
-        self._kept = kept_samples(dataclasses.replace(job, request=request))
+        self._kept = self._keeper(job.request)
         # Predictions of the rows so far, per output.
         self._parts: list[list[Predictive]] = [[] for _ in job.heads]
         self.plan = self._smallest_plan()
@@ -141,11 +141,34 @@ class EnsembleRun(Run):
             key=lambda plan: rows_per_batch(plan, self._request.batch_size, 1),
         )
 
-    def check_rows(self, inputs: Any) -> None:
+    def check_rows(self, inputs: Any) -> bool:
         """Checks each network: do its rows influence each other?"""
-        for member in self._members:
-            member.check_rows(inputs)
+        known = [member.check_rows(inputs) for member in self._members]
         self.plan = self._smallest_plan()
+        return all(known)
+
+    def again(self, request: Request) -> Run:
+        """Returns a run like this one, which has predicted nothing."""
+        run = copy.copy(self)
+        run._request = request
+        run._members = [
+            member.again(_member_request(request, number))
+            for number, member in enumerate(self._members)
+        ]
+        run._kept = self._keeper(request)
+        run._parts = [[] for _ in self._parts]
+        return run
+
+    def shorten(self, batch: Batch) -> None:
+        """Compiles one program of each network for batches like this one."""
+        if self._rows_at_once(batch.num_rows) == batch.num_rows:
+            for member in self._members:
+                member.shorten(batch)
+
+    def _keeper(self, request: Request) -> Kept | None:
+        """Returns where the samples of all networks are kept, if they are."""
+        request = dataclasses.replace(request, num_samples=self._num_samples)
+        return kept_samples(dataclasses.replace(self._job, request=request))
 
     def reserve(self, num_rows: int) -> None:
         """Makes room for what is kept of so many rows, or raises."""

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A prediction by a network without noise, as a member of an ensemble."""
 
+import copy
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,7 @@ from keras_bayesdrop.prediction.logit_noise import without_samples
 from keras_bayesdrop.prediction.methods.base import Job
 from keras_bayesdrop.prediction.methods.base import Run
 from keras_bayesdrop.prediction.methods.base import Totals
+from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.row_check import require_separate_rows
 from keras_bayesdrop.prediction.sampling.programs import sampler_for
 from keras_bayesdrop.predictive import Predictive
@@ -38,13 +41,13 @@ class PointRun(Run):
         # Arrays of values and of learned noise, per result and batch.
         self._parts: list[list[list[Any]]] = [[] for _ in job.heads]
 
-    def check_rows(self, inputs: Any) -> None:
+    def check_rows(self, inputs: Any) -> bool:
         """Raises if rows influence each other."""
 
         def first_row(rows: Any) -> list[tf.Tensor]:
             return [part[:1] for parts in self._outputs(rows) for part in parts]
 
-        require_separate_rows(
+        return require_separate_rows(
             self._job.model,
             (self.plan.signature, "point"),
             first_row,
@@ -68,6 +71,13 @@ class PointRun(Run):
             tf.constant(seed, tf.uint64),
         )
         return self.readings.values(drawn)
+
+    def again(self, request: Request) -> Run:
+        """Returns a run like this one, which has predicted nothing."""
+        run = copy.copy(self)
+        run._job = dataclasses.replace(self._job, request=request)
+        run._parts = [[] for _ in self._parts]
+        return run
 
     def steps(self, num_rows: int) -> int:
         """Returns how many steps a batch takes."""

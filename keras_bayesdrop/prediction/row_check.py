@@ -60,7 +60,7 @@ def require_separate_rows(
     inputs: Any,
     why: str,
     instead: str = "",
-) -> None:
+) -> bool:
     """Raises if rows influence each other; looks once per key.
 
     Args:
@@ -70,6 +70,9 @@ def require_separate_rows(
         inputs: As in `rows_mix`.
         why: Why rows have to be separate.
         instead: What else would do, if anything.
+
+    Returns:
+        Whether it could be found out.
     """
     mix = found_out(
         model, ("rows mix", *key), lambda: rows_mix(first_row, inputs)
@@ -80,6 +83,7 @@ def require_separate_rows(
             f"which {why}. Expected rows that do not influence each other"
             f"{instead}. Received: an output that changes with other rows"
         )
+    return mix is not None
 
 
 def _few_rows(x: Any) -> tf.Tensor:

@@ -25,10 +25,10 @@ from keras_bayesdrop.engines import choose_portable_engine
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.errors import WriteError
 from keras_bayesdrop.graph.sites import LayerSelection
-from keras_bayesdrop.prediction.api import OLD_KEYWORDS
 from keras_bayesdrop.prediction.detection import check_heads
 from keras_bayesdrop.prediction.methods import Sampling
 from keras_bayesdrop.prediction.model_checks import check_num_samples
+from keras_bayesdrop.prediction.request import OLD_KEYWORDS
 from keras_bayesdrop.prediction.sampling.geometry import rows_per_batch
 from keras_bayesdrop.random.philox import seed_to_key
 from keras_bayesdrop.serving._members import prepare_members

@@ -16,6 +16,7 @@ PARTS = {
         *("latency", "scaling", "threads"),
     ),
     "bench_predict.py": ("dense", "head", "uci", "import", "memory"),
+    "bench_predictor.py": ("small", "uci", "classes", "large"),
 }
 
 

@@ -351,7 +351,7 @@ def test_a_full_disk_is_told(model, tmp_path, monkeypatch):
 def test_several_workers_do_not_write_one_file(model, tmp_path, monkeypatch):
     workers = types.SimpleNamespace(number=2, devices=("a",), num_workers=2)
     monkeypatch.setattr(
-        "keras_bayesdrop.prediction.api.replicas_of", lambda model: workers
+        "keras_bayesdrop.prediction.prepared.replicas_of", lambda model: workers
     )
     refuse(
         kbd.BayesdropError,

@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.compiled import compiled
 from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.errors import PlanError
 from keras_bayesdrop.graph.cache import programs
@@ -86,6 +87,12 @@ class ClosedFormReadout(Readout):
         self._part = part
         self._full = full
         self._approximate: frozenset[str] = frozenset()
+
+    def again(self, job: Job) -> Readout:
+        """Returns a readout like this one, which has kept nothing."""
+        readout = copy.copy(self)
+        readout._job = job
+        return readout
 
     def check_mixing(self, plan: Plan) -> None:
         """Raises: a closed form does not know the other rows."""
@@ -167,9 +174,7 @@ class ClosedFormReadout(Readout):
                 private_keras.spec([None, None, *x.shape[2:]], x.dtype)
                 for x in values
             ]
-            program = tf.function(run, autograph=False).get_concrete_function(
-                *specs
-            )
+            program = compiled(run, specs)
             return program, frozenset(approximate)
 
         return programs.get(self._job.model, key, compile_pass)

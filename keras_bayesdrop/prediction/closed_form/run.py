@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A prediction by moments under way: one pass, no samples."""
 
+import copy
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.compiled import compiled
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.graph.read import Graph
 from keras_bayesdrop.moments.propagate import propagate
@@ -24,6 +27,7 @@ from keras_bayesdrop.prediction.input_data import Batch
 from keras_bayesdrop.prediction.methods.base import Job
 from keras_bayesdrop.prediction.methods.base import Run
 from keras_bayesdrop.prediction.methods.base import Totals
+from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.row_check import require_separate_rows
 from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Predictive
@@ -50,7 +54,7 @@ class MomentsRun(Run):
         self._resolved = with_probabilities(graph, job.readings.each)
         self._case_rows = case_rows(self._resolved, job.plan.chosen, full)
 
-    def check_rows(self, inputs: Any) -> None:
+    def check_rows(self, inputs: Any) -> bool:
         """Raises if rows influence each other: moments take them apart."""
 
         def first_row(rows: Any) -> list[tf.Tensor]:
@@ -62,7 +66,7 @@ class MomentsRun(Run):
                 if part is not None
             ]
 
-        require_separate_rows(
+        return require_separate_rows(
             self._job.model,
             (self.plan.signature, "moments", self._full),
             first_row,
@@ -77,6 +81,13 @@ class MomentsRun(Run):
         if not self._full:
             return num_rows
         return min(num_rows, covariance_rows(self._graph, self._graph.nodes))
+
+    def again(self, request: Request) -> Run:
+        """Returns a run like this one, which has predicted nothing."""
+        run = copy.copy(self)
+        run._job = dataclasses.replace(self._job, request=request)
+        run._parts = [[] for _ in self._parts]
+        return run
 
     def steps(self, num_rows: int) -> int:
         """Returns how many steps a batch takes."""
@@ -131,9 +142,7 @@ class MomentsRun(Run):
                 private_keras.spec([None, *x.shape[1:]], x.dtype)
                 for x in inputs
             ]
-            return tf.function(run, autograph=False).get_concrete_function(
-                *specs
-            )
+            return compiled(run, specs)
 
         return programs.get(self._job.model, key, compile_pass)
 

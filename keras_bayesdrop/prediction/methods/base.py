@@ -74,18 +74,40 @@ class Run(abc.ABC):
         plan: The plan that it runs.
         readings: The results that it makes.
         num_replicas: Devices that share a batch.
+        rows_checked: Whether other rows need no check of their own.
     """
 
     plan: "Plan"
     readings: "Readings"
     num_replicas: int = 1
+    rows_checked: bool = False
 
     @abc.abstractmethod
-    def check_rows(self, inputs: Any) -> None:
+    def check_rows(self, inputs: Any) -> bool:
         """Checks that rows do not influence each other, once per program.
 
         Args:
             inputs: Structure of arrays or tensors, rows of `x`.
+
+        Returns:
+            Whether other rows need no such check.
+        """
+
+    @abc.abstractmethod
+    def again(self, request: "Request") -> "Run":
+        """Returns a run like this one, which has predicted nothing.
+
+        What was checked and chosen stays.
+
+        Args:
+            request: The same but for the seed and the first row.
+        """
+
+    def shorten(self, batch: "Batch") -> None:
+        """Compiles one program for batches like this one, if one step takes it.
+
+        Args:
+            batch: A batch that was predicted.
         """
 
     def reserve(self, num_rows: int) -> None:

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bayesdrop._core.compiled import compiled
 from keras_bayesdrop.prediction import input_data
 from keras_bayesdrop.prediction.sampling import block_means
 from keras_bayesdrop.predictive.quantities import block_moments
@@ -125,10 +126,10 @@ def _programs(
         return next_block(state, samples, task, *noise, balanced=balanced)
 
     blocks = [tf.TensorSpec([None] * rank, dtype)] * count
-    first = tf.function(begin, autograph=False).get_concrete_function(*blocks)
-    state = [tf.TensorSpec(x.shape, x.dtype) for x in first.structured_outputs]
-    following = tf.function(go_on, autograph=False)
-    return first, following.get_concrete_function(*blocks, *state)
+    first = compiled(begin, blocks)
+    outputs = first.function.structured_outputs
+    state = [tf.TensorSpec(x.shape, x.dtype) for x in outputs]
+    return first, compiled(go_on, [*blocks, *state])
 
 
 def first_block(

@@ -126,10 +126,7 @@ class Drawer:
         """Draws samples of a tile on the devices of this process."""
         sampler, engine = self._programs(tile.num_rows, count)
         self.tally.blocks[tile.num_rows, count] += 1
-        # Shared masks have no rows: all rows are row 0.
-        row = (
-            0 if self.masks.shared else self.request.first_row + tile.first_row
-        )
+        row = self.row_number(tile.first_row)
         return sampler.suffix(
             self.plan,
             engine,
@@ -138,6 +135,18 @@ class Drawer:
             self.key,
             Block(first, count, row, tile.num_rows),
         )
+
+    def count(self, num_rows: int, num_samples: int) -> None:
+        """Notes a program that ran prefix and suffix at once."""
+        self.tally.prefix_runs += bool(self.plan.prefix)
+        self.tally.blocks[num_rows, num_samples] += 1
+
+    def row_number(self, row: int) -> int:
+        """Returns the number of a row of `x` in the whole of which it is part.
+
+        Shared masks have no rows: all rows are row 0.
+        """
+        return 0 if self.masks.shared else self.request.first_row + row
 
     def _programs(
         self, num_rows: int, num_samples: int

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bayesdrop._core import private_keras
+from keras_bayesdrop._core.compiled import compiled
 from keras_bayesdrop.engines import Engine
 from keras_bayesdrop.graph.cache import programs
 from keras_bayesdrop.noise.draws import Draws
@@ -190,10 +191,10 @@ class Sampler:
         present = [tensor for tensor in cut if tensor is not None]
         scalars = [
             seed,
-            _scalar(block.first_sample, tf.int64),
-            _scalar(block.num_samples, tf.int32),
-            _scalar(block.first_row, tf.int64),
-            _scalar(block.num_rows, tf.int32),
+            scalar(block.first_sample, tf.int64),
+            scalar(block.num_samples, tf.int32),
+            scalar(block.first_row, tf.int64),
+            scalar(block.num_rows, tf.int32),
         ]
         values = [
             _declared(plan, number, tensor)
@@ -214,8 +215,7 @@ class Sampler:
     ) -> Any:
         def trace() -> Any:
             specs = [tf.TensorSpec(*each) for each in types]
-            program = tf.function(run, autograph=False)
-            return program.get_concrete_function(*specs)
+            return compiled(run, specs)
 
         return programs.get(
             self._owner, (*self._key, *key, tuple(types)), trace
@@ -258,7 +258,8 @@ def _mask_type(value: _Type, mask: tf.Tensor) -> _Type:
     return known, mask.dtype
 
 
-def _scalar(value: Any, dtype: tf.DType) -> tf.Tensor:
+def scalar(value: Any, dtype: tf.DType) -> tf.Tensor:
+    """Returns a number as a tensor; tensors are returned as they are."""
     if not isinstance(value, int):
         return value
     # A tensor of a graph belongs to that graph.

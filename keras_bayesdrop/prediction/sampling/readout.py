@@ -7,6 +7,7 @@ samples a part of the noise goes on in closed form (`closed_form/readout.py`).
 
 import abc
 import contextlib
+import copy
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -51,6 +52,14 @@ class Readout(abc.ABC):
 
     method: str
     explains_constant: bool
+
+    @abc.abstractmethod
+    def again(self, job: Job) -> "Readout":
+        """Returns a readout like this one, which has kept nothing.
+
+        Args:
+            job: The same but for the seed and the first row.
+        """
 
     @abc.abstractmethod
     def geometry(
@@ -128,6 +137,13 @@ class SampleReadout(Readout):
         )
         self._warned = False
         self._kept = kept_samples(job)
+
+    def again(self, job: Job) -> Readout:
+        """Returns a readout like this one, which has kept nothing."""
+        readout = copy.copy(self)
+        readout._request = job.request
+        readout._kept = kept_samples(job)
+        return readout
 
     def geometry(
         self, choose: Choose, plan: Plan, engine: Engine, num_rows: int

@@ -18,7 +18,7 @@ from keras_bayesdrop.prediction.sampling.programs import sampler_for
 
 def why_rows_mix(
     drawer: Drawer, geometry: Callable[[int], Geometry], inputs: Any
-) -> tuple[str, bool]:
+) -> tuple[str, bool, bool]:
     """Tries out whether other rows change a row; once per program.
 
     Args:
@@ -27,8 +27,9 @@ def why_rows_mix(
         inputs: Structure of arrays or tensors, rows of `x`.
 
     Returns:
-        Why samples have to run one at a time, empty if they need not; and
-        whether values with noise have rows in an order of their own.
+        Why samples have to run one at a time, empty if they need not;
+        whether values with noise have rows in an order of their own; and
+        whether other rows could not tell more.
     """
     plan = drawer.plan
 
@@ -42,12 +43,14 @@ def why_rows_mix(
         )
 
     mixed = mix(watch=False)
-    unordered = plan.has_entries and bool(mix(watch=True))
+    order = mix(watch=True) if plan.has_entries else False
+    known = mixed is not None and order is not None
     if mixed:
-        return "rows of a batch influence each other", unordered
-    if unordered:
-        return "noise is on values with rows in an order of their own", True
-    return "", False
+        return "rows of a batch influence each other", bool(order), known
+    if order:
+        why = "noise is on values with rows in an order of their own"
+        return why, True, known
+    return "", False, known
 
 
 def _first_row(

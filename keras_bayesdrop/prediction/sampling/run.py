@@ -9,7 +9,9 @@ rest goes on with the next block of samples.
 """
 
 import contextlib
+import copy
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -31,11 +33,15 @@ from keras_bayesdrop.prediction.methods.base import Job
 from keras_bayesdrop.prediction.methods.base import Run
 from keras_bayesdrop.prediction.methods.base import Totals
 from keras_bayesdrop.prediction.methods.sampling import Sampled
+from keras_bayesdrop.prediction.request import Request
 from keras_bayesdrop.prediction.sampling.collect import Collected
 from keras_bayesdrop.prediction.sampling.collect import join
 from keras_bayesdrop.prediction.sampling.drawer import Drawer
+from keras_bayesdrop.prediction.sampling.drawer import Tally
 from keras_bayesdrop.prediction.sampling.geometry import Geometry
 from keras_bayesdrop.prediction.sampling.geometry import choose_geometry
+from keras_bayesdrop.prediction.sampling.one_step import OneStep
+from keras_bayesdrop.prediction.sampling.one_step import one_step_for
 from keras_bayesdrop.prediction.sampling.passes import Passes
 from keras_bayesdrop.prediction.sampling.readout import Readout
 from keras_bayesdrop.prediction.sampling.readout import SampleReadout
@@ -46,6 +52,7 @@ from keras_bayesdrop.prediction.sampling.result import predictives
 from keras_bayesdrop.prediction.sampling.row_mixing import why_rows_mix
 from keras_bayesdrop.prediction.sampling.tiles import Tile
 from keras_bayesdrop.prediction.sampling.tiles import tile_of
+from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 from keras_bayesdrop.random.philox import count_rows_with_counters
@@ -88,7 +95,7 @@ class SamplingRun(Run):
             job.model,
             self.plan,
             engine,
-            tf.constant(seed_to_key(job.request.seed), tf.uint64),
+            _key(job.request.seed),
             choices.mask_rule,
             job.request,
             job.readings.logit_noise,
@@ -101,6 +108,10 @@ class SamplingRun(Run):
         self._share_samples = False
         # Some rows of which no sample differs from another, if there are any.
         self._constant_rows: Tile | None = None
+        # Which engine runs each step, when that is known.
+        self._steps: tuple[EngineStep, ...] | None = None
+        # Predicts batches like an earlier one by one call, if there was one.
+        self._one_step: OneStep | None = None
         self._warn_if_not_adaptive()
         warn_of_repeats(self.plan, job.model.name, job.request.num_samples)
 
@@ -142,19 +153,21 @@ class SamplingRun(Run):
             "`absolute_tolerance` in units of the output."
         )
 
-    def check_rows(self, inputs: Any) -> None:
+    def check_rows(self, inputs: Any) -> bool:
         """Checks that rows do not influence each other, once per program.
 
         If they do, samples run one at a time, in the caller's own batches.
         """
         if self.plan.mixes_rows:
             self._accept_mixing()
-            return
+            return True
         if self.plan.fixed_batch:
-            return  # There is no other batch that it could be tried on.
-        reason, unordered = why_rows_mix(self._drawer, self._geometry, inputs)
+            return True  # There is no other batch that it could be tried on.
+        reason, unordered, known = why_rows_mix(
+            self._drawer, self._geometry, inputs
+        )
         if not reason:
-            return
+            return known
         self.plan = self.plan.alone(reason, unordered)
         engine, self._reason = choose_engine(
             self.plan, self._choices.engine, self._choices.shared
@@ -163,6 +176,33 @@ class SamplingRun(Run):
             self._drawer, plan=self.plan, engine=engine
         )
         self._accept_mixing()
+        return known
+
+    def again(self, request: Request) -> Run:
+        """Returns a run like this one, which has predicted nothing."""
+        run = copy.copy(self)
+        if request != self._request:
+            run._request = request
+            run._job = dataclasses.replace(self._job, request=request)
+        run._drawer = dataclasses.replace(
+            self._drawer,
+            request=request,
+            key=_key(request.seed),
+            tally=Tally(),
+        )
+        run._readout = self._readout.again(run._job)
+        run._collected = [[] for _ in self._collected]
+        run._constant_rows = None
+        return run
+
+    def shorten(self, batch: Batch) -> None:
+        """Compiles one program for batches like this one, if one step is it."""
+        geometry = self._geometry(batch.num_rows)
+        fits = geometry.tile_rows >= batch.num_rows
+        if self._rule is None and self._request.replicas is None and fits:
+            self._one_step = one_step_for(
+                self._drawer, self._readout, geometry, batch
+            )
 
     def _accept_mixing(self) -> None:
         """Warns of rows that depend on their batch; refuses what needs none."""
@@ -268,10 +308,15 @@ class SamplingRun(Run):
         self, batch: Batch, step: Callable[[], None]
     ) -> list[Collected]:
         """Predicts rows of a batch, in tiles."""
+        if self._one_step is not None:
+            whole = self._one_step(self._drawer, self._readout, batch)
+            if _varies(whole):
+                step()
+                return whole
         geometry = self._geometry(batch.num_rows)
         inputs = self.plan.flatten(batch.inputs)
         cut = self._drawer.prefix(inputs, batch.num_rows)
-        whole = Tile(cut, batch.first_row, batch.num_rows)
+        rows = Tile(cut, batch.first_row, batch.num_rows)
         passes = Passes(
             self._drawer,
             self._readout,
@@ -284,7 +329,7 @@ class SamplingRun(Run):
         parts: list[list[Collected]] = [[] for _ in self._job.heads]
         for begin in range(0, batch.num_rows, geometry.tile_rows):
             end = min(begin + geometry.tile_rows, batch.num_rows)
-            tile = tile_of(self.plan, whole, begin, end)
+            tile = tile_of(self.plan, rows, begin, end)
             outputs = passes.sample(tile, geometry, step)
             for part, collected in zip(parts, outputs, strict=True):
                 part.append(collected)
@@ -293,7 +338,7 @@ class SamplingRun(Run):
             some = constant_samples.ROWS
             if self.plan.mixes_rows or some > batch.num_rows:
                 some = batch.num_rows
-            self._constant_rows = tile_of(self.plan, whole, 0, some)
+            self._constant_rows = tile_of(self.plan, rows, 0, some)
         return joined
 
     def result(self, totals: Totals) -> Any:
@@ -302,14 +347,17 @@ class SamplingRun(Run):
         self._collected = [[] for _ in self._collected]
         if self._readout.explains_constant and not _varies(collected):
             self._warn_of_constant_samples()
-        steps = engine_steps(self.plan, self._drawer.engine, self._reason)
+        if self._steps is None:
+            self._steps = engine_steps(
+                self.plan, self._drawer.engine, self._reason
+            )
         return self.readings.pack(
             predictives(
                 self._job,
                 self._choices,
                 self._readout.finish(collected),
                 self._readout.method,
-                self._readout.engine_steps(self.plan, steps),
+                self._readout.engine_steps(self.plan, self._steps),
                 totals,
                 self._drawer,
             )
@@ -335,6 +383,12 @@ class SamplingRun(Run):
             f"samples are the same: the output of `{path}` does not vary. A "
             "standard deviation of 0 says nothing here."
         )
+
+
+@functools.lru_cache(maxsize=256)
+def _key(seed: int) -> tf.Tensor:
+    """Returns the key of the counters; the same few come at every call."""
+    return tf.constant(seed_to_key(seed), tf.uint64)
 
 
 def _varies(collected: Sequence[Collected]) -> bool:
