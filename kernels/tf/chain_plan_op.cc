@@ -44,6 +44,7 @@ REGISTER_OP("KerasBayesdrop>ChainPlan")  // Python: keras_bayesdrop_chain_plan
         "activations: list({'linear', 'relu', 'sigmoid', 'tanh', 'softmax', 'elu', 'selu', "
         "'gelu', 'silu', 'softplus', 'leaky_relu'}) >= 1")
     .Attr("masks: {'shared', 'independent'}")
+    .Attr("draws: {'balanced', 'independent'} = 'independent'")
     .Attr("x_per_sample: bool = false")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
       c->set_output(0, c->Scalar());

@@ -40,6 +40,7 @@ from keras_bayesdrop.prediction.sampling.drawer import Drawer
 from keras_bayesdrop.prediction.sampling.drawer import Tally
 from keras_bayesdrop.prediction.sampling.geometry import Geometry
 from keras_bayesdrop.prediction.sampling.geometry import choose_geometry
+from keras_bayesdrop.prediction.sampling.numbered_rows import numbered_rows
 from keras_bayesdrop.prediction.sampling.one_step import OneStep
 from keras_bayesdrop.prediction.sampling.one_step import one_step_for
 from keras_bayesdrop.prediction.sampling.passes import Passes
@@ -55,12 +56,7 @@ from keras_bayesdrop.prediction.sampling.tiles import tile_of
 from keras_bayesdrop.predictive import EngineStep
 from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
-from keras_bayesdrop.random.philox import count_rows_with_counters
 from keras_bayesdrop.random.philox import seed_to_key
-
-# Bounds on the units of a noise site.
-_MOST_UNITS = 2**30
-_UNITS_PER_ELEMENT = 1024
 
 
 class SamplingRun(Run):
@@ -234,7 +230,7 @@ class SamplingRun(Run):
         """Raises if rows up to this one have numbers without counters."""
         if self._choices.shared:
             return
-        most, first = _numbered_rows(self.plan), self._request.first_row
+        most, first = numbered_rows(self.plan), self._request.first_row
         if first + num_rows > most:
             raise BayesdropError(
                 "Invalid value for argument `first_row`. Expected first_row + "
@@ -394,17 +390,3 @@ def _key(seed: int) -> tf.Tensor:
 def _varies(collected: Sequence[Collected]) -> bool:
     """Returns whether samples of some row differ from each other."""
     return any(each.moments.variance.any() for each in collected)
-
-
-def _numbered_rows(plan: Plan) -> int:
-    """Returns how many rows are sure to have masks of their own.
-
-    That depends on the units of the largest noise site. None has 2^30 (64 GB
-    of noise a row), nor a thousand times those of the largest value.
-    """
-    units = _MOST_UNITS
-    sizes = [tuple(spec.shape)[1:] for spec in plan.specs]
-    if not plan.entries and not any(None in dims for dims in sizes):
-        largest = max(math.prod(dims) for dims in sizes)
-        units = min(units, _UNITS_PER_ELEMENT * largest)
-    return count_rows_with_counters(units)
