@@ -17,7 +17,7 @@ PROGRAM = "keras-bayesdrop"
 # The first of each is the default.
 ENGINES = ("auto", "fused", "reference")
 MASKS = ("shared", "independent")
-DRAWS = ("independent", "balanced")
+DRAWS = ("balanced", "independent")
 METHODS = ("sampling", "moments", "rao_blackwell")
 HEADS = (
     "auto",

@@ -16,7 +16,7 @@ from keras_bayesdrop._core.validate import invalid
 
 MASKS = ("shared", "independent")
 DRAWS = ("balanced", "independent")
-DEFAULT_DRAWS = "independent"
+DEFAULT_DRAWS = "balanced"
 # Samples of a counter block, which balanced draws share out.
 SAMPLES_PER_BLOCK = 16
 ENGINES = ("auto", "reference", "fused")
