@@ -221,6 +221,22 @@ def test_rao_blackwell_has_the_error_of_its_sampled_part():
     assert np.all(p.mean_variance < alone)
 
 
+@pytest.mark.parametrize("options", [{}, {"tolerance": 0.1}])
+def test_moments_that_are_not_finite_are_refused(options):
+    model = network(layers.Dense(1, dtype="float64"))
+    *first, kernel, bias = model.get_weights()
+    model.set_weights([*first, np.full_like(kernel, 1e200), bias])
+    with pytest.raises(kbd.BayesdropError, match="variance of the outputs"):
+        predict(model, noise_precision=1.0, **options)
+
+
+def test_infinite_samples():
+    samples = np.zeros((50, 2))
+    samples[3, 1] = np.inf
+    p = from_samples(samples)
+    assert p.mc_error[0] == 0 and np.isnan(p.mc_error[1])
+
+
 # Masks from tables.
 
 

@@ -65,9 +65,9 @@ class Tolerance:
             moments.noise_variance,
             moments.mean_variance,
         )
-        error = mc_error(std, num_samples, moments.mean_variance)
         with np.errstate(invalid="ignore"):  # infinite means
             total = variance + quantities_of(head).aleatoric(summary)
+            error = mc_error(std, num_samples, moments.mean_variance)
         allowed = np.maximum(self.absolute, self.relative * np.sqrt(total))
         met = (error <= allowed) | ~np.isfinite(mean)
         return np.all(met.reshape(len(met), -1), axis=1)
