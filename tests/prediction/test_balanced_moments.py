@@ -206,6 +206,20 @@ def test_rows_that_stop_have_the_numbers_of_as_many_samples():
         assert np.any(before.mc_error[row] > 0.03 * np.sqrt(before.total[row]))
 
 
+@pytest.mark.parametrize(
+    ("draws", "text"),
+    [
+        ("balanced", "takes up to about 1 / tolerance.* = 100 samples for"),
+        ("independent", "takes as many samples for every row: 1 / tol.* = 100"),
+    ],
+)
+def test_warning_of_a_tolerance_that_knows_no_noise(draws, text):
+    with pytest.warns(kbd.errors.BayesdropWarning, match=text):
+        p = predict(network(), 200, tolerance=0.1, draws=draws)
+    most = 16 * np.ceil(16 / 15 * 100 / 16)
+    assert np.all(p.num_samples_used <= most)
+
+
 def test_rao_blackwell_has_the_error_of_its_sampled_part():
     model = network()
     p = predict(model, 64, method="rao_blackwell")
