@@ -47,7 +47,12 @@ PREDICTION = (
     {"request", "sampling.block_means"},
     {"sampling.accumulate", "sampling.geometry"},
     {"sampling.sketch", "sampling.kept_samples"},
-    {"sampling.programs", "sampling.tiles", "sampling.tolerance"},
+    {
+        "sampling.programs",
+        "sampling.repeats",
+        "sampling.tiles",
+        "sampling.tolerance",
+    },
     {"sampling.collect"},
     {"distribute.workers"},
     {"sampling.drawer", "sampling.readout", "sampling.repeats"},

@@ -100,7 +100,9 @@ class Derived:
         else:
             return np.zeros_like(self.mean)
         counts = self._counts(self.mean.ndim)
-        return self._float(quantities.mc_error(std, counts, self.mean_variance))
+        with np.errstate(invalid="ignore"):  # infinite samples
+            error = quantities.mc_error(std, counts, self.mean_variance)
+        return self._float(error)
 
     def quantile(self, q: float | Sequence[float]) -> Array:
         """Returns quantiles of the samples.

@@ -11,8 +11,8 @@ Every network weighs the same, whatever the number of its samples:
 divides it by `1 - sum{ w[i]**2 : i }`, where sample `i` has the weight
 `w[i] = 1 / (M * T[k])`: if all networks have `T` samples, that is the
 denominator `M * T - 1` of the unbiased variance of all samples together. Of
-balanced draws, and where a part of the noise is in closed form, it adds the
-variance of the mean instead.
+balanced draws it adds the variance of the mean instead, and divides for the
+networks without noise alone.
 """
 
 import dataclasses
@@ -29,6 +29,7 @@ from keras_bayesdrop.errors import MissingSamplesError
 from keras_bayesdrop.predictive.quantiles import quantiles_of
 from keras_bayesdrop.predictive.quantities import average
 from keras_bayesdrop.predictive.quantities import biased_variance
+from keras_bayesdrop.predictive.quantities import unbiased_balanced_mixture
 from keras_bayesdrop.predictive.quantities import unbiased_mixture
 from keras_bayesdrop.predictive.quantities import variance_between
 from keras_bayesdrop.predictive.samples import fit_type
@@ -67,11 +68,15 @@ def mix(
     variance = within + between
     method = _method(members)
     balanced = any(p.mean_variance is not None for p in members)
-    if method == "sampling" and not balanced:
+    if method != "sampling":
+        variance = variance + np.asarray(sum(map(_of_mean, members))) / count**2
+    elif balanced:
+        points = sum(p.stats.method == POINT for p in members)
+        of_means = [_of_mean(p) for p in members]
+        variance = unbiased_balanced_mixture(variance, of_means, points)
+    else:
         counts = [_samples_of(p) for p in members]
         variance = unbiased_mixture(variance, counts)
-    else:
-        variance = variance + np.asarray(sum(map(_of_mean, members))) / count**2
     stats, used = _stats(members, method)
     drawn = stats.num_samples if used is None else _per_row(used, mean.ndim)
     dtype = np.result_type(*(p.mean.dtype for p in members))

@@ -299,6 +299,25 @@ def unbiased_mixture(biased: Any, counts: Sequence[Any]) -> Any:
     return biased / (1 - sum(1 / count for count in counts) / len(counts) ** 2)
 
 
+def unbiased_balanced_mixture(
+    biased: Any, mean_variances: Sequence[Any], points: int
+) -> Any:
+    """Unbiased variance of an ensemble with balanced draws.
+
+        (biased + sum{ mean_variance[k] : k } / M**2) / (1 - points / M**2)
+
+    A network without noise counts as one sample, as in `unbiased_mixture`.
+
+    Args:
+        biased: `within + between`.
+        mean_variances: Variance of the mean of each network.
+        points: Number of the networks without noise.
+    """
+    squared = len(mean_variances) ** 2
+    unbiased = biased + sum(mean_variances) / squared
+    return unbiased / (1 - points / squared)
+
+
 def x_log_x(x: Any, xp: Arrays = NUMPY) -> Any:
     """Returns `x * log(x)`, which is 0 at 0."""
     return x * xp.log(xp.where(x > 0, x, 1.0))

@@ -172,7 +172,10 @@ def mixed(members: Sequence[Statistics]) -> Statistics:
             error if s.mean_variance is None else s.mean_variance
             for s, error in zip(members, errors, strict=True)
         ]
-        wide = within + between + sum(of_means) / count**2
+        points = sum(s.num_samples == 1 for s in members)
+        wide = quantities.unbiased_balanced_mixture(
+            within + between, of_means, points
+        )
         errors = [tf.square(_error(s)) for s in members]
     dtype = first.mean.dtype
 

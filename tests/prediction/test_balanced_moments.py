@@ -206,6 +206,20 @@ def test_rows_that_stop_have_the_numbers_of_as_many_samples():
         assert np.any(before.mc_error[row] > 0.03 * np.sqrt(before.total[row]))
 
 
+@pytest.mark.parametrize(
+    ("draws", "text"),
+    [
+        ("balanced", "takes up to about 1 / tolerance.* = 100 samples for"),
+        ("independent", "takes as many samples for every row: 1 / tol.* = 100"),
+    ],
+)
+def test_warning_of_a_tolerance_that_knows_no_noise(draws, text):
+    with pytest.warns(kbd.errors.BayesdropWarning, match=text):
+        p = predict(network(), 200, tolerance=0.1, draws=draws)
+    most = 16 * np.ceil(16 / 15 * 100 / 16)
+    assert np.all(p.num_samples_used <= most)
+
+
 def test_rao_blackwell_has_the_error_of_its_sampled_part():
     model = network()
     p = predict(model, 64, method="rao_blackwell")
@@ -219,6 +233,22 @@ def test_rao_blackwell_has_the_error_of_its_sampled_part():
     ratio = p.variance.mean() / p.sampled_variance.mean()
     np.testing.assert_allclose(p.stats.variance_reduction, ratio, rtol=1e-5)
     assert np.all(p.mean_variance < alone)
+
+
+@pytest.mark.parametrize("options", [{}, {"tolerance": 0.1}])
+def test_moments_that_are_not_finite_are_refused(options):
+    model = network(layers.Dense(1, dtype="float64"))
+    *first, kernel, bias = model.get_weights()
+    model.set_weights([*first, np.full_like(kernel, 1e200), bias])
+    with pytest.raises(kbd.BayesdropError, match="variance of the outputs"):
+        predict(model, noise_precision=1.0, **options)
+
+
+def test_infinite_samples():
+    samples = np.zeros((50, 2))
+    samples[3, 1] = np.inf
+    p = from_samples(samples)
+    assert p.mc_error[0] == 0 and np.isnan(p.mc_error[1])
 
 
 # Masks from tables.

@@ -11,6 +11,7 @@ from keras_bayesdrop.calibrate._tempering import temper_samples
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.predictive import Predictive
 from keras_bayesdrop.predictive import quantities
+from keras_bayesdrop.predictive.ensemble import point
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 from tests.predictive.cases import make_stats
 from tests.predictive.cases import normal
@@ -207,6 +208,22 @@ def test_ensemble(head):
     # Its samples are those of several networks, no blocks of one.
     again = Predictive.from_samples(p.samples, head, stats=p.stats)
     assert again.mean_variance is None
+
+
+@pytest.mark.parametrize("draws", ["balanced", "independent"])
+def test_ensemble_with_a_network_without_noise(draws):
+    """It is a sample by itself, whatever the draws of the others."""
+    noisy = predictive(50, draws=draws)
+    alone = Predictive(**point(noisy.head, make_stats(50, 7), noisy.mean + 1.0))
+    p = Predictive.from_members([alone, noisy])
+    of_mean = noisy.mean_variance
+    if draws == "independent":
+        of_mean = noisy.variance / 50
+    whole = p.within + p.between + of_mean / 4
+    # Independent draws: 1 - 1/4 - 1/200 below, and nothing is added.
+    rtol = 1e-12 if draws == "balanced" else 0.02
+    np.testing.assert_allclose(p.variance, whole / (1 - 1 / 4), rtol=rtol)
+    np.testing.assert_allclose(p.mc_error, noisy.mc_error / 2, rtol=1e-12)
 
 
 @pytest.mark.parametrize("keep", [True, False])

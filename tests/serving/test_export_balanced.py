@@ -62,6 +62,11 @@ def test_requests_of_which_few_samples_fit(tmp_path):
     assert p.stats.draws == "balanced"
 
 
+def test_ensemble_with_a_network_without_noise(tmp_path):
+    members = [network(size=1.0), network(size=2.0, noise=layers.Identity())]
+    assert_served(members, tmp_path / "m", 50)
+
+
 def test_ensemble(tmp_path):
     members = [network(size=1.0), network(size=2.0)]
     p = assert_served(members, tmp_path / "m", 50)

@@ -277,7 +277,11 @@ def finish(state: State, balanced: bool = False) -> SampleMoments:
         number = int(count)
         mean_variance = variance.astype(np.float64) / number
         if has_block_variance(number):
-            exact_variance, mean_variance = block_moments(m2, blocks, number)
+            # Not finite: `check` refuses it.
+            with np.errstate(over="ignore", invalid="ignore"):
+                exact_variance, mean_variance = block_moments(
+                    m2, blocks, number
+                )
             variance = fit_type(exact_variance, dtype)
         mean_variance = fit_type(mean_variance, dtype)
     moments = SampleMoments(

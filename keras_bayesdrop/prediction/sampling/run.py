@@ -53,8 +53,8 @@ from keras_bayesdrop.prediction.sampling.result import predictives
 from keras_bayesdrop.prediction.sampling.row_mixing import why_rows_mix
 from keras_bayesdrop.prediction.sampling.tiles import Tile
 from keras_bayesdrop.prediction.sampling.tiles import tile_of
+from keras_bayesdrop.prediction.sampling.tolerance import warn_if_not_adaptive
 from keras_bayesdrop.predictive import EngineStep
-from keras_bayesdrop.predictive import Regression
 from keras_bayesdrop.random.philox import SAMPLES_PER_BLOCK
 from keras_bayesdrop.random.philox import seed_to_key
 
@@ -108,7 +108,9 @@ class SamplingRun(Run):
         self._steps: tuple[EngineStep, ...] | None = None
         # Predicts batches like an earlier one by one call, if there was one.
         self._one_step: OneStep | None = None
-        self._warn_if_not_adaptive()
+        if self._rule is not None and self._readout.explains_constant:
+            balanced = is_balanced(self.plan, choices.mask_rule)
+            warn_if_not_adaptive(self._rule, job.heads, balanced)
         warn_of_repeats(self.plan, job.model.name, job.request.num_samples)
 
     def _check_one_at_a_time(self) -> None:
@@ -123,31 +125,6 @@ class SamplingRun(Run):
                 f"Samples of model `{model.name}` run one at a time, which is "
                 f"slower: {plan.one_at_a_time}."
             )
-
-    def _warn_if_not_adaptive(self) -> None:
-        """Warns of a relative tolerance that is the same for every row."""
-        rule = self._rule
-        if (
-            rule is None
-            or rule.absolute
-            or not self._readout.explains_constant
-            or not any(
-                isinstance(head, Regression) and head.noise_precision is None
-                for head in self._job.heads
-            )
-        ):
-            return
-        every = f"{math.ceil(1 / rule.relative**2):.7g}"
-        # Block means decide in part, but the rule does not know the row.
-        balanced = is_balanced(self.plan, self._drawer.masks)
-        about = "up to about " if balanced else ""
-        warn_user(
-            "A relative `tolerance` of a regression without a noise precision "
-            f"takes as many samples for every row: {about}1 / tolerance**2 = "
-            f"{every}, or `num_samples` if that is less. Pass "
-            "head=Regression(noise_precision=...), or an "
-            "`absolute_tolerance` in units of the output."
-        )
 
     def check_rows(self, inputs: Any) -> bool:
         """Checks that rows do not influence each other, once per program.

@@ -9,13 +9,17 @@ with `total` the variance of an observation, from the samples and the noise.
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from keras_bayesdrop._core.warn import warn_user
 from keras_bayesdrop.prediction.sampling.accumulate import SampleMoments
 from keras_bayesdrop.predictive.heads import Head
+from keras_bayesdrop.predictive.heads import Regression
 from keras_bayesdrop.predictive.quantities import Summary
 from keras_bayesdrop.predictive.quantities import mc_error
 from keras_bayesdrop.predictive.select import quantities_of
@@ -65,12 +69,40 @@ class Tolerance:
             moments.noise_variance,
             moments.mean_variance,
         )
-        error = mc_error(std, num_samples, moments.mean_variance)
         with np.errstate(invalid="ignore"):  # infinite means
             total = variance + quantities_of(head).aleatoric(summary)
+            error = mc_error(std, num_samples, moments.mean_variance)
         allowed = np.maximum(self.absolute, self.relative * np.sqrt(total))
         met = (error <= allowed) | ~np.isfinite(mean)
         return np.all(met.reshape(len(met), -1), axis=1)
+
+
+def warn_if_not_adaptive(
+    rule: Tolerance, heads: Sequence[Head], balanced: bool
+) -> None:
+    """Warns of a relative tolerance that is the same for every row.
+
+    Args:
+        rule: The stopping rule.
+        heads: Heads of the outputs.
+        balanced: Whether the draws are balanced. The means of their blocks
+            decide in part, but the rule does not know the noise of a row.
+    """
+    if rule.absolute or not any(
+        isinstance(head, Regression) and head.noise_precision is None
+        for head in heads
+    ):
+        return
+    every = f"1 / tolerance**2 = {math.ceil(1 / rule.relative**2):.7g}"
+    takes = f"as many samples for every row: {every},"
+    if balanced:
+        takes = f"up to about {every} samples for every row,"
+    warn_user(
+        "A relative `tolerance` of a regression without a noise precision "
+        f"takes {takes} or `num_samples` if that is less. Pass "
+        "head=Regression(noise_precision=...), or an "
+        "`absolute_tolerance` in units of the output."
+    )
 
 
 def checkpoints(num_samples: int, adaptive: bool) -> Iterator[int]:
