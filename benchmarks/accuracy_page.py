@@ -72,13 +72,12 @@ def curve_of(
         method = with_quantiles
     if quantity not in errors.get(method, ()):
         return None
-    seconds = results["times"][network]["methods"][method]
-    assert errors[method]["samples"] == seconds["samples"]
-    return (
-        errors[method]["samples"],
-        seconds["seconds"],
-        errors[method][quantity],
-    )
+    timed = results["times"][network]["methods"][method]
+    samples = errors[method]["samples"]
+    assert samples == timed["samples"]
+    # More samples that were timed faster bound the time of fewer.
+    seconds = np.minimum.accumulate(timed["seconds"][::-1])[::-1]
+    return samples, seconds, errors[method][quantity]
 
 
 def error_in(curve: Any, seconds: float) -> float:
@@ -87,8 +86,6 @@ def error_in(curve: Any, seconds: float) -> float:
     It lies on a straight line between measured points, both axes logarithmic.
     """
     _, times, errors = curve
-    # A larger prediction that was timed faster counts for a smaller one too.
-    times = np.minimum.accumulate(times[::-1])[::-1]
     return float(
         np.exp(np.interp(np.log(seconds), np.log(times), np.log(errors)))
     )
@@ -153,6 +150,9 @@ def by_method(results: dict[str, Any], cell_of: Any) -> str:
 
 def draw(results: dict[str, Any]) -> None:
     """Writes the picture: error of the mean against time, for each kind."""
+    from matplotlib.ticker import LogLocator
+    from matplotlib.ticker import NullFormatter
+
     from keras_bayesdrop.plots import _style
 
     figure, axes = _style.pyplot().subplots(
@@ -173,16 +173,19 @@ def draw(results: dict[str, Any]) -> None:
                 100 * np.asarray(errors),
                 color=colour,
                 marker=marker,
-                ms=8 if method == "moments" else 5,
+                ms=9 if method == "moments" else 6,
                 mec="white",
+                mew=0.6,
                 ls="" if method == "moments" else "-",
                 lw=1.8,
                 label=METHODS[method],
             )
         kind = results["errors"][network]["kind"]
         _style.dress(ax, kind, "milliseconds", "")
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_major_formatter("{x:g} %")
+        for axis, text in ((ax.xaxis, "{x:g}"), (ax.yaxis, "{x:g} %")):
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter(text)
+            axis.set_minor_formatter(NullFormatter())
     for ax in axes[:, 0]:
         ax.set_ylabel("error of the mean, % of the std", fontsize=_style.TEXT)
     figure.legend(
