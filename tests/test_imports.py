@@ -53,7 +53,6 @@ PREDICTION = (
     {"sampling.drawer", "sampling.readout"},
     {
         "sampling.row_mixing",
-        "sampling.one_step",
         "sampling.passes",
         "sampling.repeats",
         "sampling.result",

@@ -39,19 +39,17 @@ from keras_bayesdrop.prediction.start import Starter
 _MOST_RUNS = 32
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class _Known:
     """A run for inputs like earlier ones.
 
     Attributes:
         run: A run that has predicted nothing.
         num_rows: How many rows such inputs have.
-        times: How often such inputs came again.
     """
 
     run: Run
     num_rows: int
-    times: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,9 +120,6 @@ class Prepared:
             return None
         request = self.arguments.request(seed, first_row)
         inputs = tensors_of(x)
-        known.times += 1
-        if known.times == 1:
-            known.run.shorten(Batch(0, inputs, known.num_rows))
         return repeat(known.run.again(request), inputs, known.num_rows, began)
 
     def predict(
