@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from keras_bayesdrop._core.compiled import direct_calls
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.prediction.distribute.replicas import replicas_of
@@ -120,7 +121,9 @@ class Prepared:
             return None
         request = self.arguments.request(seed, first_row)
         inputs = tensors_of(x)
-        return repeat(known.run.again(request), inputs, known.num_rows, began)
+        run = known.run.again(request)
+        with direct_calls():
+            return repeat(run, inputs, known.num_rows, began)
 
     def predict(
         self,
