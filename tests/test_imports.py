@@ -58,7 +58,6 @@ PREDICTION = (
     {"sampling.drawer", "sampling.readout", "sampling.repeats"},
     {
         "sampling.row_mixing",
-        "sampling.one_step",
         "sampling.passes",
         "sampling.result",
     },

@@ -159,12 +159,6 @@ class EnsembleRun(Run):
         run._parts = [[] for _ in self._parts]
         return run
 
-    def shorten(self, batch: Batch) -> None:
-        """Compiles one program of each network for batches like this one."""
-        if self._rows_at_once(batch.num_rows) == batch.num_rows:
-            for member in self._members:
-                member.shorten(batch)
-
     def _keeper(self, request: Request) -> Kept | None:
         """Returns where the samples of all networks are kept, if they are."""
         request = dataclasses.replace(request, num_samples=self._num_samples)

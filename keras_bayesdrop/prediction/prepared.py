@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from keras_bayesdrop._core.compiled import direct_calls
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.prediction.distribute.replicas import replicas_of
@@ -39,19 +40,17 @@ from keras_bayesdrop.prediction.start import Starter
 _MOST_RUNS = 32
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class _Known:
     """A run for inputs like earlier ones.
 
     Attributes:
         run: A run that has predicted nothing.
         num_rows: How many rows such inputs have.
-        times: How often such inputs came again.
     """
 
     run: Run
     num_rows: int
-    times: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,10 +121,9 @@ class Prepared:
             return None
         request = self.arguments.request(seed, first_row)
         inputs = tensors_of(x)
-        known.times += 1
-        if known.times == 1:
-            known.run.shorten(Batch(0, inputs, known.num_rows))
-        return repeat(known.run.again(request), inputs, known.num_rows, began)
+        run = known.run.again(request)
+        with direct_calls():
+            return repeat(run, inputs, known.num_rows, began)
 
     def predict(
         self,

@@ -103,13 +103,6 @@ class Run(abc.ABC):
             request: The same but for the seed and the first row.
         """
 
-    def shorten(self, batch: "Batch") -> None:
-        """Compiles one program for batches like this one, if one step takes it.
-
-        Args:
-            batch: A batch that was predicted.
-        """
-
     def reserve(self, num_rows: int) -> None:
         """Makes room for so many rows, or raises before anything is drawn."""
 

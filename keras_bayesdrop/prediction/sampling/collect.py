@@ -162,43 +162,17 @@ class Collector:
             values: Numbers or probabilities.
             *noise: The variances of learned noise, if it is.
         """
+        task, drawn = self.head.task, 0
         if self.state is None:
-            self.begin(self.first_state(values, *noise), values, *noise)
-            return
-        drawn = int(self.state[0])
-        self.state = accumulate.advance(
-            self.state,
-            values,
-            self.head.task,
-            *noise,
-            balanced=self.balanced,
-        )
-        self._keep(drawn, values, *noise)
-
-    def first_state(
-        self, values: tf.Tensor, *noise: tf.Tensor
-    ) -> accumulate.State:
-        """Returns the state after a first block, and leaves the own one."""
-        return accumulate.start(
-            values, self.head.task, *noise, balanced=self.balanced
-        )
-
-    def begin(
-        self, state: accumulate.State, values: tf.Tensor, *noise: tf.Tensor
-    ) -> None:
-        """Takes a first block, with the state after it."""
-        self.state = state
-        self.choose_outputs(values.shape)
-        self._keep(0, values, *noise)
-
-    def _keep(self, drawn: int, values: tf.Tensor, *noise: tf.Tensor) -> None:
-        """Keeps what is wanted of a block beside its moments.
-
-        Args:
-            drawn: How many samples came before.
-            values: As in `add`.
-            *noise: As in `add`.
-        """
+            self.state = accumulate.start(
+                values, task, *noise, balanced=self.balanced
+            )
+            self._choose_outputs(values.shape)
+        else:
+            drawn = int(self.state[0])
+            self.state = accumulate.advance(
+                self.state, values, task, *noise, balanced=self.balanced
+            )
         if self.keep_samples or self.write is not None:
             blocks = [np.swapaxes(x.numpy(), 0, 1) for x in (values, *noise)]
             if self.write is None:
@@ -211,17 +185,10 @@ class Collector:
                 block = _flat_outputs(block)[:, :, self.outputs]
             self.sketch.update(block)
 
-    def choose_outputs(self, shape: Sequence[int]) -> int:
-        """Chooses the outputs of this pass, when it is known how many are.
-
-        Args:
-            shape: Of the first block.
-
-        Returns:
-            How many passes there are.
-        """
+    def _choose_outputs(self, shape: Sequence[int]) -> None:
+        """Chooses the outputs of this pass, when it is known how many are."""
         if self.sketch is None or self.most_elements is None:
-            return self.passes
+            return
         num_rows, _, *dims = shape
         outputs = math.prod(dims)
         self.passes = count_passes(num_rows, outputs, self.most_elements)
@@ -231,7 +198,6 @@ class Collector:
             width = _outputs_at_once(num_rows, self.most_elements)
             begin = self.number * width
             self.outputs = slice(begin, min(begin + width, outputs))
-        return self.passes
 
     def moments(self) -> accumulate.SampleMoments:
         """Returns the moments of the samples so far."""

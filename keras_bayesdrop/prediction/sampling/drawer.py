@@ -136,11 +136,6 @@ class Drawer:
             Block(first, count, row, tile.num_rows),
         )
 
-    def count(self, num_rows: int, num_samples: int) -> None:
-        """Notes a program that ran prefix and suffix at once."""
-        self.tally.prefix_runs += bool(self.plan.prefix)
-        self.tally.blocks[num_rows, num_samples] += 1
-
     def row_number(self, row: int) -> int:
         """Returns the number of a row of `x` in the whole of which it is part.
 

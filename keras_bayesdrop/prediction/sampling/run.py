@@ -41,8 +41,6 @@ from keras_bayesdrop.prediction.sampling.drawer import Tally
 from keras_bayesdrop.prediction.sampling.geometry import Geometry
 from keras_bayesdrop.prediction.sampling.geometry import choose_geometry
 from keras_bayesdrop.prediction.sampling.numbered_rows import numbered_rows
-from keras_bayesdrop.prediction.sampling.one_step import OneStep
-from keras_bayesdrop.prediction.sampling.one_step import one_step_for
 from keras_bayesdrop.prediction.sampling.passes import Passes
 from keras_bayesdrop.prediction.sampling.readout import Readout
 from keras_bayesdrop.prediction.sampling.readout import SampleReadout
@@ -106,8 +104,6 @@ class SamplingRun(Run):
         self._constant_rows: Tile | None = None
         # Which engine runs each step, when that is known.
         self._steps: tuple[EngineStep, ...] | None = None
-        # Predicts batches like an earlier one by one call, if there was one.
-        self._one_step: OneStep | None = None
         if self._rule is not None and self._readout.explains_constant:
             balanced = is_balanced(self.plan, choices.mask_rule)
             warn_if_not_adaptive(self._rule, job.heads, balanced)
@@ -167,15 +163,6 @@ class SamplingRun(Run):
         run._collected = [[] for _ in self._collected]
         run._constant_rows = None
         return run
-
-    def shorten(self, batch: Batch) -> None:
-        """Compiles one program for batches like this one, if one step is it."""
-        geometry = self._geometry(batch.num_rows)
-        fits = geometry.tile_rows >= batch.num_rows
-        if self._rule is None and self._request.replicas is None and fits:
-            self._one_step = one_step_for(
-                self._drawer, self._readout, geometry, batch
-            )
 
     def _accept_mixing(self) -> None:
         """Warns of rows that depend on their batch; refuses what needs none."""
@@ -281,11 +268,6 @@ class SamplingRun(Run):
         self, batch: Batch, step: Callable[[], None]
     ) -> list[Collected]:
         """Predicts rows of a batch, in tiles."""
-        if self._one_step is not None:
-            whole = self._one_step(self._drawer, self._readout, batch)
-            if _varies(whole):
-                step()
-                return whole
         geometry = self._geometry(batch.num_rows)
         inputs = self.plan.flatten(batch.inputs)
         cut = self._drawer.prefix(inputs, batch.num_rows)
