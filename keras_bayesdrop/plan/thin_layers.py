@@ -77,6 +77,10 @@ def _convolution(layer: Any) -> ThinForm | str:
         return f"whole channels: {layer.groups} groups"
     strides = list(layer.strides)
     dilations = list(layer.dilation_rate)
+    if layer.rank == 3 and any(rate != 1 for rate in dilations):
+        # TensorFlow must know the number of channels then.
+        return f"whole channels: dilation rate {layer.dilation_rate}"
+    convolve = tf.nn.conv2d if layer.rank == 2 else tf.nn.convolution
     padding = "VALID" if layer.padding == "causal" else layer.padding.upper()
     before = 0
     if layer.padding == "causal":
@@ -85,9 +89,7 @@ def _convolution(layer: Any) -> ThinForm | str:
     def product(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         if before:
             x = tf.pad(x, [[0, 0], [before, 0], [0, 0]])
-        return tf.nn.convolution(
-            x, kernel, strides, padding, dilations=dilations
-        )
+        return convolve(x, kernel, strides, padding, dilations=dilations)
 
     return _product(layer, product, (-2, -1))
 
@@ -113,9 +115,19 @@ def _transposed(layer: Any) -> ThinForm | str:
     return _product(layer, product, (-1, -2), transposed=True)
 
 
-def _depthwise(layer: Any) -> ThinForm | str:
+def _why_not_depthwise(layer: Any) -> str:
+    """Returns why a convolution of each channel gets all of them, or `""`."""
     if layer.depth_multiplier != 1:
         return f"whole channels: depth multiplier {layer.depth_multiplier}"
+    # TensorFlow must know the number of channels then.
+    if any(rate != 1 for rate in layer.dilation_rate):
+        return f"whole channels: dilation rate {layer.dilation_rate}"
+    return ""
+
+
+def _depthwise(layer: Any) -> ThinForm | str:
+    if why := _why_not_depthwise(layer):
+        return why
     if not is_elementwise(layer.activation):
         return "its activation gets all channels"
     activation = _activation_of(layer)
@@ -146,8 +158,8 @@ def _depthwise_product(
 
 
 def _separable(layer: Any) -> ThinForm | str:
-    if layer.depth_multiplier != 1:
-        return f"whole channels: depth multiplier {layer.depth_multiplier}"
+    if why := _why_not_depthwise(layer):
+        return why
     dtype = layer.compute_dtype
 
     def weights() -> tuple[tf.Tensor, tf.Tensor | None]:

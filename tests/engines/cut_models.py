@@ -241,7 +241,7 @@ def depthwise():
     x = spatial()(conv(20, "relu", 1)(x))
     x = layers.DepthwiseConv2D(2, depth_multiplier=2, **same)(x)
     x = layers.Reshape((-1, 40))(spatial()(conv(40)(x)))
-    x = layers.DepthwiseConv1D(2, dilation_rate=2)(x)
+    x = layers.DepthwiseConv1D(2, **same)(x)
     x = layers.SeparableConv1D(18, 2)(layers.SpatialDropout1D(0.5)(x))
     return keras.Model(inputs, layers.Conv1D(3, 1)(x))
 
@@ -257,7 +257,7 @@ def separable():
     x = layers.Reshape((-1, 18))(spatial()(x))
     x = layers.SeparableConv1D(20, 2, padding="same")(x)
     x = layers.SpatialDropout1D(0.5)(x)
-    x = layers.SeparableConv1D(19, 2, padding="same", dilation_rate=2)(x)
+    x = layers.SeparableConv1D(19, 2, padding="same")(x)
     return keras.Model(inputs, layers.SpatialDropout1D(0.5)(x))
 
 

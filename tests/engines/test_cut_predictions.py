@@ -72,6 +72,11 @@ COMPILED = [
     "transposed",
     "depthwise",
     "separable",
+    "dilation",
+    "one_dimension",
+    "three_dimensions",
+    "flat_head",
+    "noise_on_joined",
 ]
 
 
