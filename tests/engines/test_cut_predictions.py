@@ -80,6 +80,17 @@ COMPILED = [
 ]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*MODELS} - {*COMPILED}))
+def test_all_compile(name, monkeypatch):
+    """Graphs know less of shapes than tensors do."""
+    always_cut(monkeypatch)
+    model = moved(MODELS[name]())
+    x = inputs_of(model, rows=3)
+    desired = samples(model, x, "reference")
+    assert_close(samples(model, x, "auto"), desired)
+
+
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled(name, monkeypatch, count):
     always_cut(monkeypatch)
