@@ -16,6 +16,7 @@ import tensorflow as tf
 from keras_bayesdrop._core import private_keras
 from keras_bayesdrop.engines import interpreter
 from keras_bayesdrop.engines.kept_channels import KeptChannels
+from keras_bayesdrop.engines.thin_kernels import some_depthwise
 from keras_bayesdrop.engines.thin_kernels import weights_of
 from keras_bayesdrop.noise.draws import Draws
 from keras_bayesdrop.plan import CallStep
@@ -31,6 +32,7 @@ from keras_bayesdrop.plan.cuts.cut_step import SAMPLES_AT_ONCE
 from keras_bayesdrop.plan.layer_forms import FlattenForm
 from keras_bayesdrop.plan.layer_forms import IdentityForm
 from keras_bayesdrop.plan.layer_forms import ScaleShiftForm
+from keras_bayesdrop.plan.thin_forms import DepthwiseForm
 from keras_bayesdrop.plan.thin_forms import EachForm
 from keras_bayesdrop.plan.thin_forms import JoinForm
 from keras_bayesdrop.plan.thin_forms import ProductForm
@@ -213,6 +215,8 @@ class _Sample:
             output = self._noise(step, target)
         elif isinstance(step.thin, ProductForm):
             output = self._product(step, step.thin, target)
+        elif isinstance(step.thin, DepthwiseForm):
+            output = self._depthwise(step, step.thin, target)
         elif isinstance(step.thin, JoinForm):
             output = self._join(step, target)
         elif isinstance(step.thin, FlattenForm):
@@ -275,8 +279,25 @@ class _Sample:
         numbers = self._some(target)
         if bias is not None and numbers is not None:
             bias = tf.gather(bias, numbers)
-        thin = kernel.gather(self._some(value.channels), value.factor, numbers)
-        y = form.product(value.x, thin)
+        x, factor, inside = value.x, value.factor, self._some(value.channels)
+        if form.first is not None:
+            each = some_depthwise(kernel.first, inside, factor, x)
+            x, factor = form.first.product(x, each), None
+        y = form.product(x, kernel.gather(inside, factor, numbers))
+        if bias is not None:
+            y = tf.nn.bias_add(y, bias)
+        return _Thin(form.activate(y), target)
+
+    def _depthwise(
+        self, step: CallStep, form: DepthwiseForm, target: Channels
+    ) -> _Thin:
+        value = self._at(step.inputs[0], target)
+        kernel, bias = self._weights[id(step)]
+        numbers = self._some(target)
+        if bias is not None and numbers is not None:
+            bias = tf.gather(bias, numbers)
+        kernel = some_depthwise(kernel, numbers, value.factor, value.x)
+        y = form.product(value.x, kernel)
         if bias is not None:
             y = tf.nn.bias_add(y, bias)
         return _Thin(form.activate(y), target)

@@ -15,7 +15,6 @@ from keras_bayesdrop.plan.cuts.channels import Channels
 from keras_bayesdrop.plan.cuts.channels import Joined
 from keras_bayesdrop.plan.cuts.channels import Kept
 from keras_bayesdrop.plan.cuts.channels import Part
-from keras_bayesdrop.plan.cuts.channels import Repeated
 from keras_bayesdrop.plan.cuts.channels import Tiled
 from keras_bayesdrop.plan.cuts.channels import Whole
 from keras_bayesdrop.plan.cuts.cut_step import MULTIPLE
@@ -60,11 +59,6 @@ class KeptChannels:
             of = self.numbers(channels.of, sample)
             first = tf.range(channels.places) * channels.of.size
             return tf.reshape(first[:, tf.newaxis] + of, [-1])
-        if isinstance(channels, Repeated):
-            of = self.numbers(channels.of, sample) * channels.times
-            return tf.reshape(
-                of[:, tf.newaxis] + tf.range(channels.times), [-1]
-            )
         order, count = self._orders[channels]
         return order[sample, : count[sample]]
 
@@ -80,7 +74,7 @@ class KeptChannels:
         if isinstance(channels, Joined):
             for part in channels.parts:
                 self._sort(part)
-        elif isinstance(channels, Tiled | Repeated):
+        elif isinstance(channels, Tiled):
             self._sort(channels.of)
         elif not isinstance(channels, Whole) and channels not in self._orders:
             kept = self._kept(channels)
@@ -103,8 +97,6 @@ class KeptChannels:
             for site in others:
                 kept = kept & self._masks[site]
             return kept
-        if isinstance(channels, Part):
-            end = channels.begin + channels.size
-            return self._kept(channels.of)[:, channels.begin : end]
-        assert isinstance(channels, Repeated)
-        return tf.repeat(self._kept(channels.of), channels.times, axis=-1)
+        assert isinstance(channels, Part)
+        end = channels.begin + channels.size
+        return self._kept(channels.of)[:, channels.begin : end]

@@ -11,6 +11,7 @@ from keras_bayesdrop.plan import CallStep
 from keras_bayesdrop.plan.cuts.channels import Channels
 from keras_bayesdrop.plan.cuts.channels import Whole
 from keras_bayesdrop.plan.layer_forms import ScaleShiftForm
+from keras_bayesdrop.plan.thin_forms import DepthwiseForm
 from keras_bayesdrop.plan.thin_forms import ProductForm
 
 # Entries of a kernel from which on a transposed copy of it pays: gathering both
@@ -28,11 +29,14 @@ class Kernel:
         out_first: The same with the channels out on the first axis, if it is
             so large that a transposed copy pays: gathering an axis is fast
             unless it is the last.
+        first: The kernel of a convolution of each channel by itself that comes
+            first, or `None`.
     """
 
     kernel: tf.Tensor
     axes: tuple[int, int]
     out_first: tf.Tensor | None
+    first: tf.Tensor | None = None
 
     def gather(
         self,
@@ -71,11 +75,13 @@ def weights_of(step: CallStep, target: Channels) -> Any:
         target: The channels that its output keeps.
 
     Returns:
-        A `Kernel` and a bias (or `None`), or a factor and a summand per
-        channel, or `None`.
+        A `Kernel` (or a tensor, of a kernel for each channel) and a bias (or
+        `None`); or a factor and a summand per channel; or `None`.
     """
     if isinstance(step.thin, ScaleShiftForm):
         return step.thin.terms()
+    if isinstance(step.thin, DepthwiseForm):
+        return step.thin.weights()
     if not isinstance(step.thin, ProductForm):
         return None
     kernel, bias = step.thin.weights()
@@ -84,4 +90,30 @@ def weights_of(step: CallStep, target: Channels) -> Any:
     if not isinstance(target, Whole) and kernel.shape.num_elements() > _LARGE:
         order, _ = first_axis_order(axis_out, rank)
         out_first = tf.transpose(kernel, order)
-    return Kernel(kernel, (axis_in, axis_out), out_first), bias
+    first = None
+    if step.thin.first is not None:
+        first, _ = step.thin.first.weights()
+    return Kernel(kernel, (axis_in, axis_out), out_first, first), bias
+
+
+def some_depthwise(
+    kernel: tf.Tensor,
+    numbers: tf.Tensor | None,
+    factor: tf.Tensor | None,
+    x: tf.Tensor,
+) -> tf.Tensor:
+    """Returns kernels of some channels, each multiplied by a factor.
+
+    Args:
+        kernel: Tensor [..., channels, 1].
+        numbers: Numbers of the channels; `None` for all.
+        factor: A factor for each, or `None`.
+        x: What they are for.
+    """
+    if numbers is not None:
+        kernel = tf.gather(kernel, numbers, axis=-2)
+    if factor is not None:
+        kernel = kernel * factor[:, tf.newaxis]
+    # Where the number of channels is unknown, it must be so in both.
+    kernel.set_shape([*kernel.shape[:-2], x.shape[-1], 1])
+    return kernel

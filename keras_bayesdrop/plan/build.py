@@ -36,7 +36,7 @@ from keras_bayesdrop.plan.steps import CallStep
 from keras_bayesdrop.plan.steps import NoiseStep
 from keras_bayesdrop.plan.steps import Step
 from keras_bayesdrop.plan.thin_forms import ThinForm
-from keras_bayesdrop.plan.thin_forms import thin_form_of
+from keras_bayesdrop.plan.thin_layers import thin_form_of
 
 
 def build_plan(

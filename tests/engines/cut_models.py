@@ -218,6 +218,49 @@ def learned():
     return keras.Model(inputs, x)
 
 
+def transposed():
+    inputs = x = keras.Input((4, 5, 3))
+    x = spatial()(conv(24)(x))
+    x = layers.Conv2DTranspose(20, 3, 2, "same", activation="relu")(x)
+    x = layers.Conv2DTranspose(18, (2, 3), (1, 2), output_padding=(0, 1))(
+        spatial()(x)
+    )
+    x = layers.Reshape((-1, 18))(spatial()(x))
+    x = layers.Conv1DTranspose(18, 2, 2)(x)
+    x = layers.Conv1DTranspose(17, 2)(layers.SpatialDropout1D(0.5)(x))
+    return keras.Model(inputs, x)
+
+
+def depthwise():
+    inputs = x = keras.Input((6, 6, 3))
+    x = spatial()(conv(24)(x))
+    same = {"padding": "same"}
+    x = layers.DepthwiseConv2D(3, use_bias=False, activation="relu", **same)(x)
+    x = layers.DepthwiseConv2D(2, 2, **same)(conv(20)(x))
+    x = layers.DepthwiseConv2D(2, activation="gelu", **same)(spatial()(x))
+    x = spatial()(conv(20, "relu", 1)(x))
+    x = layers.DepthwiseConv2D(2, depth_multiplier=2, **same)(x)
+    x = layers.Reshape((-1, 40))(spatial()(conv(40)(x)))
+    x = layers.DepthwiseConv1D(2, **same)(x)
+    x = layers.SeparableConv1D(18, 2)(layers.SpatialDropout1D(0.5)(x))
+    return keras.Model(inputs, layers.Conv1D(3, 1)(x))
+
+
+def separable():
+    inputs = x = keras.Input((6, 6, 3))
+    x = spatial()(conv(24)(x))
+    x = layers.SeparableConv2D(20, 3, activation="relu")(x)
+    x = layers.SeparableConv2D(18, 2, 2, "same", use_bias=False)(spatial()(x))
+    x = layers.SeparableConv2D(18, 2, depth_multiplier=2, padding="same")(
+        spatial()(x)
+    )
+    x = layers.Reshape((-1, 18))(spatial()(x))
+    x = layers.SeparableConv1D(20, 2, padding="same")(x)
+    x = layers.SpatialDropout1D(0.5)(x)
+    x = layers.SeparableConv1D(19, 2, padding="same")(x)
+    return keras.Model(inputs, layers.SpatialDropout1D(0.5)(x))
+
+
 def _alone():
     return [spatial()]
 
@@ -299,6 +342,9 @@ MODELS = {
             nested,
             twice,
             learned,
+            transposed,
+            depthwise,
+            separable,
         )
     },
 }

@@ -9,7 +9,6 @@ follow from them is not. It is one of
     Kept     those that none of some noise sites drops
     Part     a range of the channels of another value
     Joined   the channels of several values, one after another
-    Repeated every channel several times in a row
     Tiled    all channels, once for each of several places
 
 Equal descriptions have equal channels in every sample.
@@ -70,19 +69,6 @@ class Joined:
 
 
 @dataclasses.dataclass(frozen=True)
-class Repeated:
-    """Each channel `times` times in a row."""
-
-    of: "Channels"
-    times: int
-
-    @property
-    def size(self) -> int:
-        """Number of channels before any is dropped."""
-        return self.of.size * self.times
-
-
-@dataclasses.dataclass(frozen=True)
 class Tiled:
     """All channels of a place, place after place: a value made flat."""
 
@@ -95,7 +81,7 @@ class Tiled:
         return self.of.size * self.places
 
 
-Channels = Whole | Kept | Part | Joined | Repeated | Tiled
+Channels = Whole | Kept | Part | Joined | Tiled
 
 
 def simplified(channels: Channels) -> Channels:
@@ -105,17 +91,12 @@ def simplified(channels: Channels) -> Channels:
         if all(isinstance(part, Whole) for part in parts):
             return Whole(channels.size)
         return Joined(parts)
-    if isinstance(channels, Repeated | Tiled):
+    if isinstance(channels, Tiled):
         of = simplified(channels.of)
         if isinstance(of, Whole):
             return Whole(channels.size)
         return dataclasses.replace(channels, of=of)
     return channels
-
-
-def repeated(of: Channels, times: int) -> Channels:
-    """Returns each channel several times in a row."""
-    return of if times == 1 else Repeated(of, times)
 
 
 def tiled(of: Channels, places: int) -> Channels:
@@ -169,14 +150,3 @@ def either(one: Channels, other: Channels) -> Channels:
         common = one.sites & other.sites
         return Kept(common, one.size) if common else Whole(one.size)
     return Whole(one.size)
-
-
-def sites_of(channels: Channels) -> frozenset[int]:
-    """Returns the sites that have a say in which channels are kept."""
-    if isinstance(channels, Kept):
-        return channels.sites
-    if isinstance(channels, Joined):
-        return frozenset().union(*map(sites_of, channels.parts))
-    if isinstance(channels, Whole):
-        return frozenset()
-    return sites_of(channels.of)

@@ -87,9 +87,8 @@ class CutStep:
         """Returns the multiply-adds of a product that is not cut, per row."""
         form = step.thin
         assert isinstance(form, ProductForm)
-        return (
-            self._places(step.outputs[0]) * form.places * math.prod(form.sizes)
-        )
+        (at,) = step.inputs if form.transposed else step.outputs
+        return self._places(at) * form.places * math.prod(form.sizes)
 
     @property
     def whole_work(self) -> int:

@@ -41,6 +41,7 @@ from keras_bayesdrop.plan.steps import ChainStep
 from keras_bayesdrop.plan.steps import NoiseStep
 from keras_bayesdrop.plan.steps import Step
 from keras_bayesdrop.plan.thin_forms import DTYPES
+from keras_bayesdrop.plan.thin_forms import DepthwiseForm
 from keras_bayesdrop.plan.thin_forms import EachForm
 from keras_bayesdrop.plan.thin_forms import JoinForm
 from keras_bayesdrop.plan.thin_forms import MergeForm
@@ -143,6 +144,9 @@ def _refusal(
         return ""
     if isinstance(step.thin, str):
         return step.thin
+    sizes = tuple(spec.shape)[1:]
+    if getattr(step.thin, "transposed", False) and None in sizes:
+        return "whole channels: sizes that are left open"
     same = {(len(specs[v].shape), specs[v].shape[-1]) for v in step.inputs}
     if isinstance(step.thin, MergeForm) and len(same) > 1:
         return "merges values of different shapes"
@@ -319,7 +323,7 @@ def _filled(step: Step, inputs: Sequence[Channels], whole: Whole) -> Channels:
     if isinstance(step, NoiseStep):
         return both(inputs[0], _cutting(step, whole.size))
     form = step.thin
-    if isinstance(form, EachForm) and form.keeps_zero:
+    if isinstance(form, EachForm | DepthwiseForm) and form.keeps_zero:
         return inputs[0]
     if isinstance(form, IdentityForm):
         return inputs[0]
@@ -342,7 +346,8 @@ def _needed(
     if isinstance(step, NoiseStep):
         return [both(_cutting(step, sizes[0]), wanted)]
     form = step.thin
-    if isinstance(form, EachForm | ScaleShiftForm | IdentityForm | MergeForm):
+    each = (EachForm, DepthwiseForm, ScaleShiftForm, IdentityForm, MergeForm)
+    if isinstance(form, each):
         return [wanted] * len(sizes)
     if isinstance(form, JoinForm):
         begins = [sum(sizes[:n]) for n in range(len(sizes))]
