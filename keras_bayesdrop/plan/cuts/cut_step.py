@@ -32,7 +32,7 @@ MULTIPLE = 16
 # and another while it gathers kernels.
 SAMPLES_AT_ONCE = 2
 # Costs for each sample, in multiply-adds of a convolution, as fitted by
-# benchmarks/lab/04_cut_convolutions.py: an entry of a kernel whose channels in
+# benchmarks/lab/06_cut_convolutions.py: an entry of a kernel whose channels in
 # are gathered, and the operations around a convolution.
 _GATHERED_ENTRY = 130
 _CONVOLUTION = 12_000_000

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From how many rows on it pays to cut convolutions.
 
-    python benchmarks/lab/04_cut_convolutions.py
+    python benchmarks/lab/06_cut_convolutions.py
 
 Times three convolutions behind noise on whole channels, cut and whole, in turn,
 after checking that they agree, for several sizes. Prints the ratio of both, and
