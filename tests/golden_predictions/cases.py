@@ -59,13 +59,15 @@ def predict(
         engine: Name of the engine, or `None` for the default.
         num_samples: Number of samples.
         seed: Seed of the masks.
-        **options: Any of `masks`, `method`, `head`, `quantiles`,
+        **options: Any of `masks`, `draws`, `method`, `head`, `quantiles`,
             `return_samples`, `layers`, `noise_precision`, `covariance`,
             `fallback`, `tolerance`, `absolute_tolerance`, `first_row` and
             `batch_size`.
     """
     if engine is not None:
         options["engine"] = engine
+    # Most arrays are older than balanced draws.
+    options.setdefault("draws", "independent")
     prediction = kbd.predict_with_uncertainty(
         model, x, num_samples, seed=seed, verbose=0, **flat(**options)
     )
@@ -112,18 +114,24 @@ def why_no_fused_engine() -> str:
     return kbd.info().library_problem
 
 
-def raw_words() -> Any:
+def raw_words(balanced: bool = False) -> Any:
     """Returns random words of two sites, uint32 [sites, rows, samples, units].
 
     Rows do not begin at 0, and samples cross from one block to the next.
     """
     from keras_bayesdrop.random.philox import counter_words
 
+    seed = tf.constant(SEED, tf.uint64)
     sites = [
-        counter_words(tf.constant(SEED, tf.uint64), site, 14, 5, 2, 3, 4, 6)
+        counter_words(seed, site, 14, 5, 2, 3, 4, 6, balanced)
         for site in (0, 3)
     ]
     return np.stack([np.asarray(words) for words in sites])
+
+
+def balanced_words() -> Any:
+    """Returns the same of balanced draws."""
+    return raw_words(balanced=True)
 
 
 def thresholds() -> Any:
@@ -193,6 +201,16 @@ def _cases() -> dict[str, Case]:
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "dense_relu/no_samples_kept": {},
+    "dense_relu/balanced": {"draws": "balanced", "return_samples": True},
+    "dense_softmax/balanced": {
+        "draws": "balanced",
+        "masks": "independent",
+        "num_samples": 50,
+    },
+    "dense_relu/balanced_rao_blackwell": {
+        "draws": "balanced",
+        "method": "rao_blackwell",
+    },
     "dense_relu/quantiles": {"quantiles": LEVELS},
     # More samples than quantiles are exact for: they come from a sketch.
     "dense_relu/quantiles_of_many": {"quantiles": LEVELS, "num_samples": 1100},
@@ -286,7 +304,11 @@ MASK_CALLS = [
 ]
 
 # Integers that masks are made of.
-WORDS = {"raw_words": raw_words, "thresholds": thresholds}
+WORDS = {
+    "raw_words": raw_words,
+    "balanced_words": balanced_words,
+    "thresholds": thresholds,
+}
 
 
 # Arrays of cases.
