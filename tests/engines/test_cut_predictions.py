@@ -17,6 +17,8 @@ from keras_bayesdrop.plan import CutStep
 from keras_bayesdrop.plan import build_plan
 from keras_bayesdrop.plan import thresholds
 from keras_bayesdrop.prediction.sampling.geometry import choose_geometry
+from tests.docs.pages import run_page
+from tests.docs.pages import text_of
 from tests.engines.both_engines import assert_close
 from tests.engines.both_engines import engines_of
 from tests.engines.both_engines import predict
@@ -174,6 +176,14 @@ def test_explanation_and_stats():
         (p,) = predict(model, inputs_of(model, 40), engine, **kwargs)
         used = {step.engine for step in p.stats.engine}
         assert used - {"noise"} == {"reference"}
+
+
+def test_page():
+    plan = run_page("engines.md")["plan"]
+    step = plan.steps[2]
+    assert step.engine == "cut"
+    assert step.reason.startswith("cut to 3594816 of 9437184")
+    assert "cut to 3594816 of 9437184" in text_of("engines.md")
 
 
 def test_small_networks_are_not_cut():
