@@ -45,19 +45,6 @@ class Runner {
   // x times the first kernel, and the squared norms of x; neither if the kernel is uneven.
   bool make_base() {
     const Step<T>& step = chain_.steps[0];
-    const int64_t width = columns_of_task(isa_, step.out, parallel_for_.threads());
-    std::atomic<bool> even{true};
-    parallel_for_(ceil_div(step.out, width), cost_of(double(step.in) * double(width)),
-                  [&](int64_t begin, int64_t end) {
-                    for (int64_t task = begin; task < end && even; ++task) {
-                      if (!isa_.is_even(step, task * width, width)) {
-                        even = false;
-                      }
-                    }
-                  });
-    if (!even) {
-      return true;
-    }
     const int64_t panels = ceil_div(step.out, isa_.panel_columns);
     sums_ = std::make_unique<Buffer>(vectors() * panels * isa_.panel_columns * int64_t(sizeof(T)));
     norms_ = std::make_unique<Buffer>(vectors() * int64_t(sizeof(T)));
@@ -65,10 +52,19 @@ class Runner {
     if (!base_.sums || !base_.norm) {
       return false;
     }
+    // A kernel is read once for both, and nearly all are even.
+    std::atomic<bool> even{true};
     const bool fine =
-        for_columns(step, vectors(), [&](int64_t column, int64_t wide, void* scratch) {
-          return isa_.base_columns(chain_, base_, column, wide, scratch);
+        for_columns(step, vectors(), [&](int64_t column, int64_t width, void* scratch) {
+          if (even && !isa_.is_even(step, column, width)) {
+            even = false;
+          }
+          return even ? isa_.base_columns(chain_, base_, column, width, scratch) : 0;
         });
+    if (!even) {
+      base_ = {nullptr, nullptr};
+      return fine;
+    }
     parallel_for_(vectors(), cost_of(double(step.in) + double(step.out)),
                   [&](int64_t begin, int64_t end) { isa_.base_norms(chain_, base_, begin, end); });
     return fine;

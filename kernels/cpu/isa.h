@@ -44,6 +44,12 @@ constexpr double kMostDropped = 0.35;
 // it runs at about 0.6 of the dense rate at a share of a quarter; the limit itself has not been
 // swept.
 constexpr double kMostSparse = 0.6;
+// And not at all for so few units, or columns that a single panel holds: that is not wide enough to
+// hide the latency of a sum.
+constexpr int64_t kLeastSparseUnits = 32;
+inline bool may_be_sparse(int64_t in, int64_t out, int64_t panel) {
+  return in >= kLeastSparseUnits && out > panel;
+}
 
 // The activations of vectors: a step's input, of `width` elements each, and its sums.
 template <class T>

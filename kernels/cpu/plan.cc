@@ -22,8 +22,10 @@ constexpr int64_t kLeastSplitRows = 7;
 // floats in and out.
 constexpr int64_t kTileBytes = 16 << 20;
 constexpr int64_t kAllTilesBytes = 256 << 20;
-// Up to so many vectors of a call go step by step: 50 take 5.2 ms instead of 8.1, 800 take 80 ms
-// instead of 53 (benchmarks/lab/02_core/01_chain, "one row" and "sixteen rows").
+// Up to so many vectors of a call go step by step, whatever the network; and more where they take
+// less than half of the memory of the packed kernels, if there are columns for all threads: 800
+// vectors of the large network take 18 ms instead of 29 (benchmarks/lab/02_core/01_chain, "sixteen
+// rows", one thread).
 constexpr int64_t kMostColumnsRows = 256;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -145,7 +147,10 @@ double multiply_adds(const Chain<T>& chain, const ChainPlan& plan) {
     if (plan.strategy == Strategy::kCut) {
       per_vector += size * rows * share_of_columns(chain, l);
     } else {
-      per_vector += size * (rows < kMostSparse ? rows : 1.0);
+      const Step<T>& step = chain.steps[l];
+      const bool sparse =
+          rows < kMostSparse && may_be_sparse(step.in, step.out, chosen_isa<T>().panel_columns);
+      per_vector += size * (sparse ? rows : 1.0);
     }
   }
   const double base = plan.subtracts ? vectors * size_of(chain.steps[0]) : 0.0;
@@ -245,24 +250,24 @@ ChainPlan plan_chain(const Chain<T>& chain, int64_t threads, Strategy strategy, 
   plan.subtracts = subtract == Subtract::kAuto
                        ? should_subtract(chain)
                        : subtract == Subtract::kWherePossible && can_subtract(chain);
-  ChainPlan cut = plan, masked = plan;
+  ChainPlan cut = plan, masked = plan, columns = plan;
   cut.strategy = Strategy::kCut;
+  columns.strategy = Strategy::kColumns;
   cut.sets = mask_sets(chain);
   const double cut_time = can_cut(chain) && strategy != Strategy::kMasked
                               ? tile_cut(chain, isa, threads, &cut)
                               : std::numeric_limits<double>::infinity();
   const double masked_time = tile_masked(chain, isa, threads, &masked);
+  tile_columns(chain, isa, threads, &columns);
   if (strategy == Strategy::kAuto) {
-    strategy = cut_time < masked_time                            ? Strategy::kCut
-               : chain.num_samples * vectors <= kMostColumnsRows ? Strategy::kColumns
-                                                                 : Strategy::kMasked;
+    const bool few = chain.num_samples * vectors <= kMostColumnsRows ||
+                     (2 * columns.call_bytes <= masked.call_bytes && columns.tasks >= 2 * threads);
+    strategy = cut_time < masked_time ? Strategy::kCut
+               : few                  ? Strategy::kColumns
+                                      : Strategy::kMasked;
   }
-  if (strategy == Strategy::kColumns) {
-    plan.strategy = strategy;
-    tile_columns(chain, isa, threads, &plan);
-  } else {
-    plan = strategy == Strategy::kCut && can_cut(chain) ? cut : masked;
-  }
+  const bool cuts = strategy == Strategy::kCut && can_cut(chain);
+  plan = cuts ? cut : strategy == Strategy::kColumns ? columns : masked;
   if (plan.subtracts) {
     const int64_t panels = ceil_div(chain.steps[0].out, isa.panel_columns);
     plan.call_bytes += vectors * (panels * isa.panel_columns + 1) * int64_t(sizeof(T));

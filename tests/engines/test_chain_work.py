@@ -27,9 +27,10 @@ needs_library = pytest.mark.skipif(bool(problem), reason=problem)
 layers = keras.layers
 _prefix = programs.Sampler.prefix
 
-# Rates of the input and of hidden units, and the widths of all layers.
+# Rates of the input and of hidden units, and the widths of all layers. (A few
+# columns, as 10, are not worth skipping zeros for.)
 RATES = (0.2, 0.5)
-WIDTHS = (784, 200, 300, 10)
+WIDTHS = (784, 200, 300, 64)
 SIZES = [a * b for a, b in itertools.pairwise(WIDTHS)]
 
 
@@ -71,7 +72,7 @@ def test_shared_masks_are_cut_and_the_first_step_subtracts():
     assert work.subtracts
     assert work.multiply_adds == pytest.approx(256 * left, rel=1e-6)
     assert work.whole_multiply_adds == 256 * 20 * sum(SIZES)
-    assert work.multiply_adds < 0.2 * work.whole_multiply_adds
+    assert work.multiply_adds < 0.25 * work.whole_multiply_adds
 
 
 @needs_library
@@ -237,7 +238,7 @@ def test_explain_tells_how_chains_run():
     assert ways == {"shared": ("cut", True), "independent": ("masked", False)}
     text = str(explanation)
     assert "shared masks: each sample runs as a smaller network" in text
-    assert "and the first step subtracts (cut; 16% of the" in text
+    assert "and the first step subtracts (cut; 18% of the" in text
     one = kbd.explain(network(), num_rows=1).chains
     assert [chain.work.strategy for chain in one] == ["columns", "columns"]
     assert kbd.explain(network(), engine="reference").chains == ()

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "check.h"
@@ -302,6 +303,37 @@ void strange_kernels() {
   }
 }
 
+// Kernels that begin with a cache line, and whose rows do, are read where they are by few vectors;
+// not so where 64 rows fall on the same lines of a cache (256 columns).
+template <class T>
+void kernels_in_place() {
+  for (int64_t size : {176, 240, 256}) {
+    for (int64_t rows : {1, 90}) {
+      for (bool shared : {true, false}) {
+        Shape shape;
+        shape.widths = std::vector<int64_t>{300, size, size, 5};
+        shape.rows = rows;
+        shape.shared = shared;
+        Network<T> network(shape, 0.5, Noise::kBernoulli, Activation::kRelu);
+        compare(network, "kernels anywhere");
+        const std::vector<T> anywhere = network.run();
+        std::vector<std::vector<T>> memory;
+        for (Step<T>& step : network.steps) {
+          const size_t count = size_t(step.in * step.out);
+          memory.emplace_back(count + 64 / sizeof(T));
+          void* place = memory.back().data();
+          size_t space = memory.back().size() * sizeof(T);
+          T* aligned = static_cast<T*>(std::align(64, count * sizeof(T), place, space));
+          std::memcpy(aligned, step.kernel, count * sizeof(T));
+          step.kernel = aligned;
+        }
+        compare(network, "kernels in place");
+        check(same_bits(anywhere, network.run()), "the place of a kernel changes the result");
+      }
+    }
+  }
+}
+
 template <class T>
 void many_threads() {
   for (bool shared : {true, false}) {
@@ -388,6 +420,7 @@ void all() {
   cancellation<T>();
   zeros<T>();
   strange_kernels<T>();
+  kernels_in_place<T>();
   many_threads<T>();
   tables<T>();
 }

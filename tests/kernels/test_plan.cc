@@ -78,6 +78,8 @@ void strategies() {
   const auto large = [](double input_rate, double rate, int64_t rows, bool shared = true) {
     return Sizes<T>(kLarge, input_rate, rate, rows, 50, shared);
   };
+  // A product of a single panel is dense.
+  const double tail = kbd::chosen_isa<T>().panel_columns < 10 ? 0.5 : 1;
   for (int64_t threads : kThreads) {
     // x times the first kernel once, and 0.2 of it for each of the 50 samples.
     const double cut = (first * (0.2 * 0.5 + 1 / 50.0) + hidden / 4 + last / 2) / whole;
@@ -85,10 +87,10 @@ void strategies() {
     const double direct = (first / 4 + hidden / 4 + last / 2) / whole;
     check_share(large(0.5, 0.5, 256).plan(threads), Strategy::kCut, false, direct, "cut");
     // A mask that keeps half makes the products sparse; one that keeps 0.8 does not.
-    const double half = (first + hidden / 2 + last / 2) / whole;
+    const double half = (first + hidden / 2 + last * tail) / whole;
     check_share(large(0.2, 0.5, 256, false).plan(threads), Strategy::kMasked, false, half,
                 "independent masks");
-    const double one = (first * (0.2 + 1 / 50.0) + hidden / 2 + last / 2) / whole;
+    const double one = (first * (0.2 + 1 / 50.0) + hidden / 2 + last * tail) / whole;
     check_share(large(0.2, 0.5, 1).plan(threads), Strategy::kColumns, true, one, "one row");
   }
   // An activation of the whole row needs all columns.
@@ -217,7 +219,10 @@ void runs() {
         }
       }
       const double share = sizes.plan(2).multiply_adds / sizes.plan(2).whole_multiply_adds;
-      check(shared ? share < 0.65 : rate < 0.25 ? share == 1 : share == 0.5, "share that is left");
+      check(shared        ? share < 0.65
+            : rate < 0.25 ? share == 1
+                          : std::fabs(share - 0.5) < 0.02,
+            "share that is left");
     }
   }
 }

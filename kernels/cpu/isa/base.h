@@ -59,9 +59,10 @@ void base_norms(const Chain<T>& chain, const Base<T>& base, int64_t begin, int64
   // Squares of smaller numbers may have been lost below the smallest normal one.
   constexpr T kLeast = sizeof(T) == 4 ? T(1e-30) : T(1e-290);
   const int64_t width = padded<T>(step.out);
+  const int64_t written = round_up(step.out, Lanes<T>::kWidth);
   for (int64_t v = begin; v < end; ++v) {
     Vec<T> test{};
-    for (int64_t j = 0; j < width; j += Lanes<T>::kWidth) {
+    for (int64_t j = 0; j < written; j += Lanes<T>::kWidth) {
       test += load(base.sums + v * width + j) * T(0);  // NaN if not finite
     }
     const T norm = squared_norm<T>(chain.x + v * step.in, nullptr, step.in);

@@ -111,7 +111,8 @@ int64_t cut_product(const Step<T>& step, const Kept* kept, const Kept* columns, 
       continue;
     }
     const Matrix<T> a = input(part);
-    const Nonzeros nonzeros = find_nonzeros_of(count, part.depth, a.data, a.stride, buffers.bits);
+    const Nonzeros nonzeros = find_nonzeros_of(
+        count, part.depth, columns ? columns->count : step.out, a.data, a.stride, buffers.bits);
     done +=
         product_of_cut(step, kept, columns, count, part, a.data, a.stride, nonzeros, buffers.block,
                        buffers.partial, c, ldc, accumulate, ends ? &epilogue : nullptr);

@@ -59,12 +59,21 @@ KBD_INLINE Vec<T> load(const T* from) {
   return *reinterpret_cast<const typename Lanes<T>::Unaligned*>(from);
 }
 
-// The first `count` elements; zeros after them.
+// The first `count` elements, fewer than a vector has; zeros after them.
 template <class T>
 KBD_INLINE Vec<T> load_part(const T* from, int64_t count) {
+#if KBD_VECTOR_BYTES == 64
+  const unsigned lanes = (1u << count) - 1;
+  if constexpr (sizeof(T) == 4) {
+    return Vec<T>(_mm512_maskz_loadu_ps(__mmask16(lanes), from));
+  } else {
+    return Vec<T>(_mm512_maskz_loadu_pd(__mmask8(lanes), from));
+  }
+#else
   Vec<T> value{};
   std::memcpy(&value, from, size_t(count) * sizeof(T));
   return value;
+#endif
 }
 
 // memcpy(), but pointers to nothing may be null.

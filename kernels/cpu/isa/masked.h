@@ -139,10 +139,11 @@ int64_t run_masked(const Chain<T>& chain, const Base<T>& base, const T* const* p
   for (int l = 0; l < chain.num_steps; ++l) {
     const Step<T>& step = chain.steps[l];
     make_input(chain, base, l, rows, begin, begin, end, buffers.noise);
-    done += product(end - begin, groups_of(step.in), step.out, rows.input, rows.width,
-                    find_nonzeros_of(end - begin, step.in, rows.input, rows.width, rows.bits),
-                    packed[l], buffers.partial, rows.sums, rows.sums_width, l == 0 && base.sums,
-                    masked_epilogue(step, buffers.bias));
+    done +=
+        product(end - begin, groups_of(step.in), step.out, rows.input, rows.width,
+                find_nonzeros_of(end - begin, step.in, step.out, rows.input, rows.width, rows.bits),
+                packed[l], buffers.partial, rows.sums, rows.sums_width, l == 0 && base.sums,
+                masked_epilogue(step, buffers.bias));
   }
   make_input(chain, base, chain.num_steps, rows, begin, begin, end, buffers.noise);
   return done;
@@ -175,6 +176,9 @@ void step_rows(const Chain<T>& chain, const Base<T>& base, int l, const Rows<T>&
   make_input(chain, base, l, rows, 0, begin, end, noise_buffers(chain, &scratch));
   if (l < chain.num_steps) {
     const int64_t in = chain.steps[l].in;
+    if (!may_be_sparse(in, chain.steps[l].out, Lanes<T>::kPanel)) {
+      return;
+    }
     find_nonzeros(end - begin, in, rows.input + begin * rows.width, rows.width,
                   rows.bits + begin * bit_words(in));
   }
@@ -209,9 +213,11 @@ int64_t step_columns(const Chain<T>& chain, const Base<T>& base, int l, const Ro
   const Step<T>& step = chain.steps[l];
   const int64_t vectors = chain.num_samples * chain.rows * chain.entries;
   return product_of_kernel<T>(step, column, width, vectors, rows.input, rows.width,
-                              nonzeros_of(vectors, step.in, rows.bits), buffers.block,
-                              buffers.partial, rows.sums, rows.sums_width, l == 0 && base.sums,
-                              masked_epilogue(step, buffers.bias));
+                              may_be_sparse(step.in, step.out, Lanes<T>::kPanel)
+                                  ? nonzeros_of(vectors, step.in, rows.bits)
+                                  : Nonzeros{nullptr, vectors * step.in},
+                              buffers.block, buffers.partial, rows.sums, rows.sums_width,
+                              l == 0 && base.sums, masked_epilogue(step, buffers.bias));
 }
 
 }  // namespace

@@ -65,27 +65,30 @@ struct Groups {
 inline Groups groups_of(int64_t depth) { return {nullptr, ceil_div(depth, kGroup), depth, 0}; }
 inline Groups groups_of(const Kept& kept) { return {kept.ends, kept.groups, kept.count, 0}; }
 
-template <class T, int kRows>
+template <class T, int kRows, int kVectors>
 KBD_INLINE void tile(int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
                      int64_t ldc, bool resume, const Epilogue<T>* epilogue, int64_t column) {
   using Vector = Vec<T>;
   constexpr int kWidth = Lanes<T>::kWidth;
-  Vector sum[kRows][2];
+  Vector sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < 2; ++v) {
+    for (int v = 0; v < kVectors; ++v) {
       sum[r][v] = Vector{};
     }
   }
   for (int64_t k = 0; k < depth; ++k) {
-    const Vector b0 = load(b + k * ldb);
-    const Vector b1 = load(b + k * ldb + kWidth);
+    Vector row[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      row[v] = load(b + k * ldb + v * kWidth);
+    }
     for (int r = 0; r < kRows; ++r) {
       const Vector value = splat<T>(a[r * lda + k]);
-      sum[r][0] = multiply_add(value, b0, sum[r][0]);
-      sum[r][1] = multiply_add(value, b1, sum[r][1]);
+      for (int v = 0; v < kVectors; ++v) {
+        sum[r][v] = multiply_add(value, row[v], sum[r][v]);
+      }
     }
   }
-  for (int v = 0; v < 2; ++v) {
+  for (int v = 0; v < kVectors; ++v) {
     const Vector bias = epilogue ? bias_at(*epilogue, column + v * kWidth) : Vector{};
     for (int r = 0; r < kRows; ++r) {
       T* to = c + r * ldc + v * kWidth;
@@ -95,31 +98,40 @@ KBD_INLINE void tile(int64_t depth, const T* a, int64_t lda, const T* b, int64_t
   }
 }
 
-template <class T, int kRows>
+template <class T, int kRows, int kVectors>
 void edge(int64_t rows, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
           int64_t ldc, bool resume, const Epilogue<T>* epilogue, int64_t column) {
   if constexpr (kRows > 0) {
     if (rows == kRows) {
-      tile<T, kRows>(depth, a, lda, b, ldb, c, ldc, resume, epilogue, column);
+      tile<T, kRows, kVectors>(depth, a, lda, b, ldb, c, ldc, resume, epilogue, column);
     } else {
-      edge<T, kRows - 1>(rows, depth, a, lda, b, ldb, c, ldc, resume, epilogue, column);
+      edge<T, kRows - 1, kVectors>(rows, depth, a, lda, b, ldb, c, ldc, resume, epilogue, column);
     }
   }
 }
 
-// One slab, or a block of its depth.
+// Columns of one panel, or of its first vector.
+template <class T, int kVectors>
+void dense_panel(int64_t rows, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb,
+                 T* c, int64_t ldc, bool resume, const Epilogue<T>* epilogue, int64_t column) {
+  int64_t row = 0;
+  for (; row + kTileRows <= rows; row += kTileRows) {
+    tile<T, kTileRows, kVectors>(depth, a + row * lda, lda, b, ldb, c + row * ldc, ldc, resume,
+                                 epilogue, column);
+  }
+  edge<T, kTileRows - 1, kVectors>(rows - row, depth, a + row * lda, lda, b, ldb, c + row * ldc,
+                                   ldc, resume, epilogue, column);
+}
+
+// One slab, or a block of its depth. Only vectors that have one of the columns are written.
 template <class T>
-void dense_slab(int64_t rows, int64_t depth, const T* a, int64_t lda, const T* b, int64_t width,
-                T* c, int64_t ldc, bool resume, const Epilogue<T>* epilogue, int64_t column) {
+void dense_slab(int64_t rows, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb,
+                int64_t columns, T* c, int64_t ldc, bool resume, const Epilogue<T>* epilogue,
+                int64_t column) {
   constexpr int kPanel = Lanes<T>::kPanel;
-  for (int64_t panel = 0; panel < width; panel += kPanel) {
-    int64_t row = 0;
-    for (; row + kTileRows <= rows; row += kTileRows) {
-      tile<T, kTileRows>(depth, a + row * lda, lda, b + panel, width, c + row * ldc + panel, ldc,
-                         resume, epilogue, column + panel);
-    }
-    edge<T, kTileRows - 1>(rows - row, depth, a + row * lda, lda, b + panel, width,
-                           c + row * ldc + panel, ldc, resume, epilogue, column + panel);
+  for (int64_t panel = 0; panel < columns; panel += kPanel) {
+    const auto run = columns - panel > Lanes<T>::kWidth ? dense_panel<T, 2> : dense_panel<T, 1>;
+    run(rows, depth, a, lda, b + panel, ldb, c + panel, ldc, resume, epilogue, column + panel);
   }
 }
 
@@ -162,13 +174,19 @@ inline Nonzeros nonzeros_of(int64_t rows, int64_t depth, const uint64_t* bits) {
   return sparse ? Nonzeros{bits, count} : Nonzeros{nullptr, rows * depth};
 }
 
+// For a product with so many columns.
 template <class T>
-Nonzeros find_nonzeros_of(int64_t rows, int64_t depth, const T* a, int64_t lda, uint64_t* bits) {
+Nonzeros find_nonzeros_of(int64_t rows, int64_t depth, int64_t columns, const T* a, int64_t lda,
+                          uint64_t* bits) {
+  if (!may_be_sparse(depth, columns, Lanes<T>::kPanel)) {
+    return {nullptr, rows * depth};
+  }
   find_nonzeros(rows, depth, a, lda, bits);
   return nonzeros_of(rows, depth, bits);
 }
 
 // A piece of a group: `count` columns of A, of which `bits >> shift` has a bit each.
+template <class T>
 struct Piece {
   const uint64_t* bits;
   int64_t words;  // from row to row of the bits
@@ -176,42 +194,90 @@ struct Piece {
   int64_t count;
   bool starts;  // the group
   bool ends;
+  const T* b;  // its rows of B,
+  int64_t ldb;
+  const T* ahead;  // and those of the kernel that come next, which are fetched meanwhile
+  int64_t ahead_stride;
+  int64_t ahead_rows;
 };
 
-// Adds a piece of a group to `partial`, and the whole group to C.
-template <class T, int kVectors>
+// The columns of a kernel that a slab is packed from, if its rows lie one after another: few
+// vectors read them where they are, or fetch them ahead.
+template <class T>
+struct InPlace {
+  const T* from;  // null: packed from here and there
+  int64_t stride;
+
+  // Whether rows begin with a cache line, and 64 of them do not fall on the same few.
+  bool is_readable() const {
+    const int64_t line = 64, bytes = stride * int64_t(sizeof(T));
+    return from && reinterpret_cast<uintptr_t>(from) % line == 0 && bytes % line == 0 &&
+           bytes / line % 16 != 0;
+  }
+};
+
+// Adds a piece of a group to `partial`, and the whole group to C. `kStarts` and `kEnds` say which
+// piece of its group it is.
+template <class T, int kVectors, bool kStarts, bool kEnds>
 __attribute__((noinline)) void sparse_slab(int64_t rows, const T* a, int64_t lda,
-                                           const Piece& piece, const T* b, T* partial, T* c,
-                                           int64_t ldc, bool resume, const Epilogue<T>* epilogue,
+                                           const Piece<T>& piece, T* partial, T* c, int64_t ldc,
+                                           bool resume, const Epilogue<T>* epilogue,
                                            int64_t column) {
   constexpr int kWidth = Lanes<T>::kWidth;
   const uint64_t* bits = piece.bits;
   const uint64_t mask = piece.count < 64 ? (uint64_t(1) << piece.count) - 1 : ~uint64_t(0);
+  const int shift = piece.shift;
+  const int64_t words = piece.words, ldb = piece.ldb;
+  const T* const b = piece.b;
+  const T* ahead = piece.ahead;
+  int64_t ahead_left = piece.ahead_rows;
+  const int64_t ahead_per_row = ceil_div(ahead_left, rows > 0 ? rows : 1);
   for (int64_t row = 0; row < rows;
-       ++row, a += lda, bits += piece.words, c += ldc, partial += kVectors * kWidth) {
+       ++row, a += lda, bits += words, c += ldc, partial += kVectors * kWidth) {
+    for (int64_t n = ahead_per_row; n > 0 && ahead_left > 0; --n, --ahead_left) {
+      for (int v = 0; v < kVectors; ++v) {
+        __builtin_prefetch(ahead + v * kWidth, 0, 2);
+      }
+      ahead += piece.ahead_stride;
+    }
+    for (int64_t k = 0; k < kSparseDepth; k += 64 / int64_t(sizeof(T))) {
+      __builtin_prefetch(a + 2 * lda + k);
+    }
     Vec<T> sum[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      sum[v] = piece.starts ? Vec<T>{} : load(partial + v * kWidth);
+      sum[v] = kStarts ? Vec<T>{} : load(partial + v * kWidth);
     }
-    for (uint64_t left = *bits >> piece.shift & mask; left != 0; left &= left - 1) {
+    for (uint64_t left = *bits >> shift & mask; left != 0; left &= left - 1) {
       const int64_t k = __builtin_ctzll(left);
       const Vec<T> value = splat<T>(a[k]);
-      const T* from = b + k * (kVectors * kWidth);
+      const T* from = b + k * ldb;
       for (int v = 0; v < kVectors; ++v) {
         sum[v] = multiply_add(value, load(from + v * kWidth), sum[v]);
       }
     }
-    for (int v = 0; v < kVectors; ++v) {
-      if (!piece.ends) {
+    if constexpr (!kEnds) {
+      for (int v = 0; v < kVectors; ++v) {
         store<T>(partial + v * kWidth, sum[v]);
-        continue;
       }
-      const Vec<T> total = resume ? load(c + v * kWidth) + sum[v] : sum[v];
-      store<T>(
-          c + v * kWidth,
-          epilogue ? finish<T>(total, bias_at(*epilogue, column + v * kWidth), *epilogue) : total);
+    } else {
+      for (int v = 0; v < kVectors; ++v) {
+        const Vec<T> total = resume ? load(c + v * kWidth) + sum[v] : sum[v];
+        store<T>(c + v * kWidth,
+                 epilogue ? finish<T>(total, bias_at(*epilogue, column + v * kWidth), *epilogue)
+                          : total);
+      }
     }
   }
+}
+
+template <class T, int kVectors>
+void sparse_slab(int64_t rows, const T* a, int64_t lda, const Piece<T>& piece, T* partial, T* c,
+                 int64_t ldc, bool resume, const Epilogue<T>* epilogue, int64_t column) {
+  const auto run = piece.starts ? piece.ends ? sparse_slab<T, kVectors, true, true>
+                                             : sparse_slab<T, kVectors, true, false>
+                   : piece.ends ? sparse_slab<T, kVectors, false, true>
+                                : sparse_slab<T, kVectors, false, false>;
+  run(rows, a, lda, piece, partial, c, ldc, resume, epilogue, column);
 }
 
 // Rows that pass a block of a slab together.
@@ -225,8 +291,9 @@ constexpr int64_t kPartial = kChunk * Lanes<T>::kSlab;
 // the sums are left as they are.
 template <class T, class Source>
 KBD_INLINE int64_t product_of_slab(int64_t rows, const Groups& groups, const T* a, int64_t lda,
-                                   const Nonzeros& nonzeros, const Source& source, int64_t column,
-                                   int64_t columns, T* partial, T* c, int64_t ldc, bool accumulate,
+                                   const Nonzeros& nonzeros, const Source& source,
+                                   const InPlace<T>& kernel, int64_t column, int64_t columns,
+                                   T* partial, T* c, int64_t ldc, bool accumulate,
                                    const Epilogue<T>* epilogue) {
   const int64_t width = padded<T>(columns);
   const uint64_t* bits = nonzeros.bits;
@@ -234,6 +301,7 @@ KBD_INLINE int64_t product_of_slab(int64_t rows, const Groups& groups, const T* 
   const int64_t panels = bits ? width / Lanes<T>::kPanel : 1;
   const bool sparse = panels > 1;
   c += column;
+  const bool in_place = sparse && columns == width && kernel.is_readable();
   const int64_t words = bit_words(groups.depth);
   // An empty group adds nothing; but the last one, empty or not, has the epilogue.
   int64_t last = groups.count - 1;
@@ -249,44 +317,44 @@ KBD_INLINE int64_t product_of_slab(int64_t rows, const Groups& groups, const T* 
       continue;
     }
     // Few rows take a piece from the cache it was just put into.
-    const T* whole = sparse && rows <= kChunk ? nullptr : source(first, end - first);
+    const bool by_pieces = sparse && (in_place || rows <= kChunk);
+    const T* whole = in_place    ? kernel.from + first * kernel.stride
+                     : by_pieces ? nullptr
+                                 : source(first, end - first);
+    const int64_t ldb = in_place ? kernel.stride : width;
     for (int64_t row = 0; row < rows; row += kChunk) {
       const int64_t some = rows - row < kChunk ? rows - row : kChunk;
       const T* from = a + row * lda;
       T* to = c + row * ldc;
       if (!sparse) {
-        dense_slab(some, end - first, from + first, lda, whole, width, to, ldc, resume, finally,
-                   column);
+        dense_slab(some, end - first, from + first, lda, whole, ldb, columns, to, ldc, resume,
+                   finally, column);
         continue;
       }
       int64_t at = first;
       do {
         const int64_t next = (at / kSparseDepth + 1) * kSparseDepth;
         const int64_t until = next < end ? next : end;
-        const Piece piece{bits + row * words + at / kSparseDepth,
-                          words,
-                          int(at % kSparseDepth),
-                          until - at,
-                          at == first,
-                          until == end};
-        const T* b = whole ? whole + (at - first) * width : source(at, until - at);
-        switch (panels) {
-          case 2:
-            sparse_slab<T, 4>(some, from + at, lda, piece, b, partial, to, ldc, resume, finally,
-                              column);
-            break;
-          case 3:
-            sparse_slab<T, 6>(some, from + at, lda, piece, b, partial, to, ldc, resume, finally,
-                              column);
-            break;
-          case 4:
-            sparse_slab<T, 8>(some, from + at, lda, piece, b, partial, to, ldc, resume, finally,
-                              column);
-            break;
-          default:
-            sparse_slab<T, 10>(some, from + at, lda, piece, b, partial, to, ldc, resume, finally,
-                               column);
-        }
+        const int64_t rest = groups.depth - until;
+        const bool fetches = kernel.from && by_pieces && row == 0;
+        const Piece<T> piece{bits + row * words + at / kSparseDepth,
+                             words,
+                             int(at % kSparseDepth),
+                             until - at,
+                             at == first,
+                             until == end,
+                             whole ? whole + (at - first) * ldb : source(at, until - at),
+                             ldb,
+                             fetches ? kernel.from + until * kernel.stride : nullptr,
+                             kernel.stride,
+                             !fetches              ? 0
+                             : rest < kSparseDepth ? rest
+                                                   : kSparseDepth};
+        const auto run = panels == 2   ? sparse_slab<T, 4>
+                         : panels == 3 ? sparse_slab<T, 6>
+                         : panels == 4 ? sparse_slab<T, 8>
+                                       : sparse_slab<T, 10>;
+        run(some, from + at, lda, piece, partial, to, ldc, resume, finally, column);
         at = until;
       } while (at < end);
     }
@@ -314,8 +382,8 @@ int64_t product(int64_t rows, const Groups& groups, int64_t out, const T* a, int
     const T* slab = slabs + column * groups.depth;
     done += product_of_slab(
         rows, groups, a, lda, nonzeros,
-        [&](int64_t first, int64_t) { return slab + first * width; }, column,
-        slab_columns<T>(column, out), partial, c, ldc, accumulate, &epilogue);
+        [&](int64_t first, int64_t) { return slab + first * width; }, InPlace<T>{nullptr, 0},
+        column, slab_columns<T>(column, out), partial, c, ldc, accumulate, &epilogue);
   }
   return done;
 }
@@ -335,8 +403,9 @@ int64_t product_of_kernel(const Step<T>& step, int64_t column, int64_t width, in
     pack_rows(step, column, padded<T>(columns), first, count, block);
     return static_cast<const T*>(block);
   };
-  return product_of_slab(rows, groups_of(step.in), a, lda, nonzeros, source, column, columns,
-                         partial, c, ldc, accumulate, &epilogue);
+  return product_of_slab(rows, groups_of(step.in), a, lda, nonzeros, source,
+                         InPlace<T>{step.kernel + column, step.out}, column, columns, partial, c,
+                         ldc, accumulate, &epilogue);
 }
 
 // The product with a kernel that is cut to `kept` and `columns` (all if null), block by block into
@@ -354,7 +423,7 @@ int64_t product_of_cut(const Step<T>& step, const Kept* kept, const Kept* column
       pack_block(step, kept, columns, column, width, groups.before + first, count, block);
       return static_cast<const T*>(block);
     };
-    done += product_of_slab(rows, groups, a, lda, nonzeros, source, column,
+    done += product_of_slab(rows, groups, a, lda, nonzeros, source, InPlace<T>{nullptr, 0}, column,
                             slab_columns<T>(column, out), partial, c, ldc, accumulate, epilogue);
   }
   return done;
