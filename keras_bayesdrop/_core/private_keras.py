@@ -85,6 +85,16 @@ def standardize_inputs(graph: Functional, inputs: Any) -> list[Any]:
     would pair entries and inputs by order, and take the wrong ones.
     """
     structure = inputs_structure(graph)
+    if isinstance(inputs, tf.Tensor) and not isinstance(structure, dict):
+        # One tensor as the graph wants it: Keras would return it as it is.
+        wanted = graph.inputs
+        if (
+            len(wanted) == 1
+            and wanted[0].dtype == inputs.dtype.name
+            and len(wanted[0].shape) == inputs.shape.rank
+            and not wanted[0].sparse
+        ):
+            return [inputs]
     if isinstance(structure, dict) and isinstance(inputs, dict):
         if set(inputs) > set(structure):
             inputs = {key: inputs[key] for key in structure}

@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bayesdrop._core.compiled import direct_calls
 from keras_bayesdrop._core.validate import check_positive_int
 from keras_bayesdrop.errors import BayesdropError
 from keras_bayesdrop.prediction.distribute.replicas import replicas_of
@@ -121,9 +120,7 @@ class Prepared:
             return None
         request = self.arguments.request(seed, first_row)
         inputs = tensors_of(x)
-        run = known.run.again(request)
-        with direct_calls():
-            return repeat(run, inputs, known.num_rows, began)
+        return repeat(known.run.again(request), inputs, known.num_rows, began)
 
     def predict(
         self,

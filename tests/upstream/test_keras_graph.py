@@ -85,6 +85,20 @@ class GraphTest(TestCase):
         self.assertIs(type(branching()).call, Functional.call)
         self.assertNotIsInstance(Subclassed(), Functional)
 
+    def test_one_tensor_as_the_graph_wants_it_is_returned_as_it_is(self):
+        x = tf.constant(X)
+        inputs = keras.Input((4,))
+        listed = keras.Model([inputs], layers.ReLU()(inputs))
+        for model in (branching(), listed):
+            (kept,) = model._standardize_inputs(x)
+            self.assertIs(kept, x)
+            self.assertIs(private_keras.standardize_inputs(model, x)[0], x)
+        for other in (tf.cast(x, tf.float64), x[..., None]):
+            (theirs,) = branching()._standardize_inputs(other)
+            (ours,) = private_keras.standardize_inputs(branching(), other)
+            self.assertEqual(ours.dtype, theirs.dtype)
+            self.assertAllEqual(ours, theirs)
+
     def test_standardize_inputs(self):
         a, b = keras.Input((3,), name="z"), keras.Input((1,), name="a")
         model = keras.Model({"z": a, "a": b}, layers.Concatenate()([a, b]))

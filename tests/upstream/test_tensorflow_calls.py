@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assumptions of `_core/compiled.py` about concrete functions."""
 
-import contextlib
 import gc
 import weakref
-from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bayesdrop._core import compiled as module
 from keras_bayesdrop._core.compiled import compiled
-from keras_bayesdrop._core.compiled import direct_calls
 from tests.helpers import TestCase
 
 SPECS = [tf.TensorSpec([None, 3]), tf.TensorSpec([], tf.int32)]
@@ -27,10 +23,9 @@ class CompiledTest(TestCase):
 
         program = compiled(run, SPECS)
         inputs = tf.random.stateless_normal([5, 3], [1, 2]), tf.constant(3)
-        for way in (contextlib.nullcontext, direct_calls) * 2:
+        for _ in range(2):
             expected = program.function(*inputs)
-            with way():
-                actual = program(*inputs)
+            actual = program(*inputs)
             self.assertIsNone(actual[1])
             self.assertIsInstance(actual[2], tuple)
             tf.nest.assert_same_structure(actual, expected)
@@ -42,26 +37,6 @@ class CompiledTest(TestCase):
                         one.numpy().tobytes(), other.numpy().tobytes()
                     )
             weight.assign_add(tf.ones_like(weight))  # It reads variables.
-
-    def test_some_programs_are_called_directly(self):
-        programs = [compiled(lambda x, n: [x + 1.0], SPECS) for _ in range(3)]
-        inputs = tf.ones([1, 3]), tf.constant(1)
-        usual = []
-        for program in programs:
-            call = program.function._call_flat
-            program.function._call_flat = lambda *args, call=call: (
-                usual.append(call),
-                call(*args),
-            )[1]
-        programs[0](*inputs)
-        self.assertLen(usual, 1)
-        limit = module._number_of_direct + 2
-        with mock.patch.object(module, "MOST_DIRECT", limit), direct_calls():
-            for program in programs * 2:
-                self.assertAllEqual(program(*inputs)[0], np.full((1, 3), 2.0))
-        self.assertLen(usual, 3)  # The third one, twice.
-        programs[0](*inputs)
-        self.assertLen(usual, 4)  # Outside of the context.
 
     def test_inside_another_function_it_is_a_part_of_it(self):
         inner = compiled(lambda x, count: [x * 2.0], SPECS)

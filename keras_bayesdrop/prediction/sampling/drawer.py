@@ -20,6 +20,9 @@ from keras_bayesdrop.prediction.sampling.programs import sampler_for
 from keras_bayesdrop.prediction.sampling.tiles import Tile
 from keras_bayesdrop.predictive import ChainWork
 
+# Sets of steps of which the work is kept.
+_MOST_WORKS = 32
+
 
 @dataclasses.dataclass
 class Tally:
@@ -49,6 +52,8 @@ class Drawer:
         request: Has the replicas, and the number of the first row.
         logit_noise: The noise of outputs that are logits.
         tally: Counts what is run.
+        works: The work of compiled chains, by the steps that were run. Runs of
+            one plan share it.
     """
 
     model: Any
@@ -59,6 +64,9 @@ class Drawer:
     request: Request
     logit_noise: tuple[LogitNoise, ...] = ()
     tally: Tally = dataclasses.field(default_factory=Tally)
+    works: dict[Any, tuple[ChainWork, ...]] = dataclasses.field(
+        default_factory=dict
+    )
 
     def prefix(
         self, inputs: Sequence[tf.Tensor], num_rows: int
@@ -159,6 +167,12 @@ class Drawer:
         """Returns the work of compiled chains so far, on one device."""
         if self.request.replicas is not None:
             return ()
-        return self.engine.chain_work(
-            self.plan, self.tally.blocks, self.masks.shared
-        )
+        key = (self.plan.one_at_a_time, *sorted(self.tally.blocks.items()))
+        known = self.works.get(key)
+        if known is None:
+            if len(self.works) >= _MOST_WORKS:
+                self.works.clear()
+            known = self.works[key] = self.engine.chain_work(
+                self.plan, self.tally.blocks, self.masks.shared
+            )
+        return known
