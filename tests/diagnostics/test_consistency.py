@@ -122,7 +122,9 @@ def test_moments_and_nwgm_are_those_of_all_masks():
         assert np.max(np.abs(mean - nwgm) / error) > 40
         assert_within(layer.deterministic_error, mean - fixed, 4 * error + 2e-6)
         np.testing.assert_array_equal(layer.nwgm_error, layer.mean - layer.nwgm)
-        assert_within(layer.mc_error, error, 0.1 * error)
+        # Balanced draws are more exact than independent ones.
+        assert np.all(layer.mc_error < 1.1 * error)
+        assert np.all(layer.mc_error > 0.3 * error)
     # Of the first layer W is the NWGM, of the second it is not.
     first = scipy.special.expit(expectation(p, sums["hidden"]))
     np.testing.assert_allclose(

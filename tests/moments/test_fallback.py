@@ -47,7 +47,9 @@ def test_goes_on_in_closed_form():
     (row,) = _inputs(1, 4)
     mean, covariance = enumerate_masks(model, row[None])
     x = np.repeat(row[None], 1000, axis=0)
-    prediction = _predict(model, x, masks="independent", samples=10)
+    prediction = _predict(
+        model, x, masks="independent", draws="independent", samples=10
+    )
     truths = (mean[0], np.diagonal(covariance[0]))
     for values, truth in zip(
         (prediction.mean, prediction.variance), truths, strict=True

@@ -54,6 +54,7 @@ def predict(model, x=X, **arguments):
         "seed": SEED,
         "verbose": 0,
         "head": HEAD,
+        "draws": "independent",
         **arguments,
     }
     return kbd.predict_with_uncertainty(model, x, **flat(**settings))
@@ -76,7 +77,7 @@ def averaged(raw, shared, seed=SEED, draws=DRAWS, output=0, first_row=0):
     numbered = range(1) if shared else range(first_row, first_row + rows)
     total = np.zeros_like(logits)
     for pair in range(draws // 2):
-        site = 2**31 + output * 2**15 + pair
+        site = 2**30 + output * 2**15 + pair
         words = philox_words(
             seed, site, range(count), numbered, int(np.prod(dims))
         )

@@ -36,5 +36,6 @@ def keeps(site, samples, rows, units, rate=0.5, seed=5):
         0,
         rows,
         units,
+        balanced=True,
     )
     return np.swapaxes(words.numpy() >= rate_to_threshold(rate), 0, 1)

@@ -21,7 +21,7 @@ TASKS = {"regression": None, "classification": "softmax", "binary": "sigmoid"}
 
 
 def predict(model, x, num_samples=CAP, **kwargs):
-    settings = {"seed": SEED, "verbose": 0, **kwargs}
+    settings = {"seed": SEED, "verbose": 0, "draws": "independent", **kwargs}
     return kbd.predict_with_uncertainty(
         model, x, num_samples, **flat(**settings)
     )

@@ -115,9 +115,8 @@ def test_too_few_samples_are_told_why_in_one_way(model, tmp_path):
 
 def test_smallest_tolerance_is_warned_of(model):
     with pytest.warns(errors.BayesdropWarning, match=r"= 1e\+300, or"):
-        p = kbd.predict_with_uncertainty(
-            model, X, 20, verbose=0, method=kbd.Sampling(tolerance=1e-150)
-        )
+        method = kbd.Sampling(tolerance=1e-150, draws="independent")
+        p = kbd.predict_with_uncertainty(model, X, 20, verbose=0, method=method)
     assert np.all(p.num_samples_used == 20)
 
 

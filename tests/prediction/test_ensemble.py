@@ -80,7 +80,7 @@ def test_seeds_are_those_of_splitmix64():
 @pytest.mark.parametrize("masks", ["shared", "independent"])
 def test_equals_hand_computation(x, task, masks):
     models = networks(activation=ACTIVATIONS[task])
-    method = kbd.Sampling(masks=masks)
+    method = kbd.Sampling(masks=masks, draws="independent")
     p = predict(models, x, method=method, return_samples=True)
     members = alone(models, x, method=method, return_samples=True)
     samples = np.concatenate([each.samples for each in members])
@@ -123,10 +123,16 @@ def test_without_noise_each_network_counts_once(x):
 
 def test_networks_weigh_the_same_whatever_their_samples(x):
     models = [network(rate=0.0), network(seed=1)]
-    p = predict(models, x, return_samples=True)
+    method = kbd.Sampling(draws="independent")
+    p = predict(models, x, method=method, return_samples=True)
     point = models[0].predict(x, verbose=0).astype("float64")
     noisy = kbd.predict_with_uncertainty(
-        models[1], x, T, seed=member_seed(SEED, 1), verbose=0
+        models[1],
+        x,
+        T,
+        seed=member_seed(SEED, 1),
+        verbose=0,
+        method=method,
     )
     close(p.mean, (point + noisy.mean) / 2)
     close(p.within, noisy.variance * (T - 1) / T / 2)
@@ -201,7 +207,7 @@ def test_samples_in_a_file(x, tmp_path):
 
 def test_tolerance(x):
     models = networks(activation="softmax")
-    method = kbd.Sampling(absolute_tolerance=0.02)
+    method = kbd.Sampling(absolute_tolerance=0.02, draws="independent")
     p = kbd.predict_with_uncertainty(
         models, x, 400, seed=SEED, verbose=0, method=method
     )

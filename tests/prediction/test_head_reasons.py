@@ -188,7 +188,7 @@ def test_noise_that_drives_probabilities_out_of_range(wrapped):
     if wrapped:
         model = head_models.steps(layers.TimeDistributed(inner))
     with pytest.raises(BayesdropError, match=r"late` before the softmax.*Rec"):
-        predicted(model, 50, masks="independent")
+        predicted(model, 50, masks="independent", draws="independent")
     assert predicted(model, head="regression").task == "regression"
 
 

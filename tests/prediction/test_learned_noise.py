@@ -51,7 +51,8 @@ def split(model, outputs=lambda mu, s: {"mu": mu, "s": s}):
 
 
 def predict(model, x=X, **arguments):
-    settings = {"num_samples": 100, "seed": 3, "verbose": 0, **arguments}
+    settings = {"num_samples": 100, "seed": 3, "verbose": 0}
+    settings = {**settings, "draws": "independent", **arguments}
     return kbd.predict_with_uncertainty(model, x, **flat(**settings))
 
 

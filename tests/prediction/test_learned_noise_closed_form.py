@@ -87,7 +87,7 @@ def test_rao_blackwell_against_many_samples(limit):
 
 def test_rao_blackwell_with_a_tolerance():
     head = kbd.Heteroscedastic()
-    method = kbd.RaoBlackwell(tolerance=0.02)
+    method = kbd.RaoBlackwell(tolerance=0.02, draws="independent")
     p = predict(network(1.0), head=head, num_samples=500, method=method)
     assert p.noise_variance.shape == (5, 2)
     assert p.num_samples_used.min() < 500

@@ -26,7 +26,8 @@ def network(size, dtype=None):
 
 
 def predict(model, x=X, **arguments):
-    settings = {"num_samples": 40, "seed": 1, "verbose": 0, **arguments}
+    settings = {"num_samples": 40, "seed": 1, "verbose": 0}
+    settings = {**settings, "draws": "independent", **arguments}
     return kbd.predict_with_uncertainty(model, x, **flat(**settings))
 
 

@@ -27,6 +27,7 @@ class MomentsTest(TestCase):
                 50,
                 return_samples=True,
                 masks=masks,
+                draws="independent",
             )
             exact = p.samples.astype(np.float64)
             self.assertEqual(p.samples.shape, (50, 6, 3))
@@ -56,7 +57,12 @@ class MomentsTest(TestCase):
         kernel.assign(kernel * 0.02)  # a spread of about 1e-2
         for batch_size in (None, 2):
             p = predict(
-                model, x, 300, return_samples=True, batch_size=batch_size
+                model,
+                x,
+                300,
+                return_samples=True,
+                batch_size=batch_size,
+                draws="independent",
             )
             std = p.samples.astype(np.float64).std(axis=0, ddof=1)
             self.assertTrue(np.all((std > 1e-3) & (std < 1e-1)))

@@ -15,7 +15,8 @@ import tensorflow as tf
 import keras_bayesdrop as kbd
 from tests.helpers import TestCase
 from tests.helpers import flat
-from tests.random.test_rng import philox_keep
+from tests.random.test_balanced import balanced_words
+from tests.random.test_rng import philox_words
 
 MASKS = ("shared", "independent")
 ROWS = 23
@@ -358,6 +359,7 @@ def test_any_network_in_any_pieces_is_the_network_of_the_contract(data):
     num_samples = draw(st.integers(2, 40), "samples")
     batch_size = draw(st.none() | st.integers(1, 200), "batch_size")
     masks = draw(st.sampled_from(MASKS))
+    balanced = draw(st.booleans(), "balanced")
     seed = draw(st.integers(-(2**63), 2**64 - 1), "seed")
 
     rng = np.random.default_rng(0)
@@ -371,9 +373,10 @@ def test_any_network_in_any_pieces_is_the_network_of_the_contract(data):
         kernel = rng.normal(size=dense.kernel.shape).astype(np.float32)
         dense.kernel.assign(kernel)
         which = range(1) if masks == "shared" else range(rows)
-        keep = philox_keep(
-            seed, site, range(num_samples), which, value.shape[-1], rate
-        )
+        make_words = balanced_words if balanced else philox_words
+        units = value.shape[-1]
+        words = make_words(seed, site, range(num_samples), which, units)
+        keep = words >= int(rate * 2**32)
         value = value * np.swapaxes(keep, 0, 1) / (1 - rate)
         value = np.tanh(value @ kernel.astype(np.float64))
     samples = _samples(
@@ -382,6 +385,7 @@ def test_any_network_in_any_pieces_is_the_network_of_the_contract(data):
         num_samples,
         seed=seed,
         masks=masks,
+        draws="balanced" if balanced else "independent",
         batch_size=batch_size,
     )
     # Sums of at most 9 products of size 30 in float32, through three layers.

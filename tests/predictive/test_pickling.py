@@ -113,6 +113,7 @@ def objects():
         kbd.Sampling(masks="independent"),
         kbd.Moments(),
         kbd.RaoBlackwell(),
+        kbd.Predictor(model, 8, seed=0),
         cascade,
         cascade.predict(x),
         sampler,

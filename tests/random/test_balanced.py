@@ -5,6 +5,7 @@
 bit, which units an engine drops.
 """
 
+import functools
 import itertools
 
 import hypothesis
@@ -35,6 +36,7 @@ def product(a: int, b: int) -> int:
     return result
 
 
+@functools.cache
 def strata_of(half: int) -> list[int]:
     """Returns the strata of the samples of a block, by 16 bits."""
     a, b = 1 + (half // 16) * 15 // 4096, half % 16
