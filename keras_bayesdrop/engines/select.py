@@ -44,7 +44,7 @@ def choose_engine(
         return Reference(), why_not
     # Cutting was measured on CPUs alone.
     cuts = shared and not _has_gpu()
-    noise_op = _noise_op()
+    noise_op = _noise_op() if _has_common_noise(plan) else None
     why_not = _why_no_chain(plan.suffix, plan.fusion.why_not)
     problem = "" if why_not else why_no_fused_engine(prefer)
     why_not = why_not or problem
@@ -86,6 +86,15 @@ def choose_portable_engine(plan: Plan, prefer: str, shared: bool) -> Engine:
     if any(isinstance(step, CutStep) for step in cutting.steps(plan)):
         return cutting
     return Reference()
+
+
+def _has_common_noise(plan: Plan) -> bool:
+    """Returns whether the noise op has an effect for any active site."""
+    return any(
+        site.noise.has_op_effect
+        for site in plan.sites
+        if site.path in plan.chosen
+    )
 
 
 def _noise_op() -> NoiseOp | None:

@@ -88,8 +88,9 @@ def evaluation_samples(
     """Returns the outputs for several samples of the noise.
 
     They are those of `predict_with_uncertainty(..., seed=0)` with
-    `Sampling(masks="independent")`: dropout of all kinds draws, and everything
-    else is in inference mode. Replicas have noise of their own.
+    `Sampling(masks="independent", draws="independent")`: dropout of all kinds
+    draws, and everything else is in inference mode. Replicas have noise of
+    their own.
 
     Args:
         model: A Functional model.

@@ -85,11 +85,11 @@ class MonteCarloModel(private_keras.Functional):
     - the metrics of `compile`, also for `predict`'s output.
 
     `evaluate` (and validation in `fit`) computes `loss` and `mc_loss` with the
-    noise of `predict_with_uncertainty(..., seed=0)` by independent masks, and
-    everything else in inference mode. The noise is the same each time, so that
-    epochs can be compared. For `"importance_weighted"` by example, minus
-    `mc_loss` is the test log-likelihood. Tell callbacks that less is better,
-    as in `EarlyStopping("val_mc_loss", mode="min")`.
+    noise of `predict_with_uncertainty(..., seed=0)` by independent masks and
+    draws, and everything else in inference mode. The noise is the same each
+    time, so that epochs can be compared. For `"importance_weighted"` by
+    example, minus `mc_loss` is the test log-likelihood. Tell callbacks that
+    less is better, as in `EarlyStopping("val_mc_loss", mode="min")`.
 
     Args:
         inputs: As in `keras.Model`.

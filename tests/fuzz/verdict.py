@@ -69,6 +69,7 @@ class _Caller:
             warnings.simplefilter("always")
             kwargs = {
                 "masks": "independent",
+                "draws": "independent",
                 "seed": _SEED,
                 "head": "regression",
                 "verbose": 0,

@@ -38,7 +38,8 @@ def _inputs(*shape):
 
 
 def _samples(model, x, num_samples, **kwargs):
-    settings = {"seed": SEED, "verbose": 0, "return_samples": True, **kwargs}
+    settings = {"seed": SEED, "verbose": 0, "return_samples": True}
+    settings = {**settings, "draws": "independent", **kwargs}
     return kbd.predict_with_uncertainty(
         model, x, num_samples, **flat(**settings)
     ).samples

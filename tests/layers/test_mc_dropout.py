@@ -207,7 +207,7 @@ class FamiliesTest(TestCase):
                 seed=6,
                 return_samples=True,
                 verbose=0,
-                method=kbd.Sampling(masks=masks),
+                method=kbd.Sampling(masks=masks, draws="independent"),
             ).samples
             u = uniforms(philox_words(6, 0, range(40), rows, 5))
             factor = np.swapaxes(reference.ppf(u), 0, 1) / scale

@@ -24,7 +24,8 @@ SEED = 20260729
 
 def _samples(model, x, num_samples, **kwargs):
     """All samples, [samples, rows, ...]."""
-    settings = {"seed": SEED, "verbose": 0, "return_samples": True, **kwargs}
+    settings = {"seed": SEED, "verbose": 0, "return_samples": True}
+    settings = {**settings, "draws": "independent", **kwargs}
     prediction = kbd.predict_with_uncertainty(
         model, x, num_samples, **flat(**settings)
     )

@@ -332,7 +332,8 @@ def test_precisions_of_each_output():
 
 
 def test_posterior_functions_are_means():
-    sampler = kbd.ThompsonSampler(network(), head=HEAD, seed=3)
+    method = kbd.Sampling(draws="independent")
+    sampler = kbd.ThompsonSampler(network(), head=HEAD, seed=3, method=method)
     p = predict(network(), head=HEAD, return_samples=True)
     np.testing.assert_allclose(sampler.sample()(X), p.samples[0], rtol=1e-5)
 

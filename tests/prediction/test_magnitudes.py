@@ -117,7 +117,12 @@ def test_exported(size, tmp_path):
     model = network(size)
     names = ("mean", "std", "mc_error")
     kbd.export_uncertainty(
-        model, tmp_path / "served", num_samples=40, seed=1, outputs=names
+        model,
+        tmp_path / "served",
+        num_samples=40,
+        seed=1,
+        outputs=names,
+        method=kbd.Sampling(draws="independent"),
     )
     served = tf.saved_model.load(str(tmp_path / "served"))
     signature = served.signatures["serving_default"]

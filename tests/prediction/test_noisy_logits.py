@@ -235,7 +235,8 @@ def test_ensemble_of_networks_with_dropout():
 def test_thompson_function_is_the_sample_of_its_number():
     model = network()
     samples = predict(model, return_samples=True).samples
-    sampler = kbd.ThompsonSampler(model, head=HEAD, seed=SEED)
+    method = kbd.Sampling(draws="independent")
+    sampler = kbd.ThompsonSampler(model, head=HEAD, seed=SEED, method=method)
     for sample in range(3):
         np.testing.assert_allclose(
             sampler.sample()(X), samples[sample], **CLOSE

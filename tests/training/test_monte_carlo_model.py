@@ -145,7 +145,9 @@ class FromModelTest(TestCase):
             seed=0,
             return_samples=True,
             verbose=0,
-            method=keras_bayesdrop.Sampling(masks="independent"),
+            method=keras_bayesdrop.Sampling(
+                masks="independent", draws="independent"
+            ),
         )
         axes = tuple(range(2, prediction.samples.ndim))
         logs = scipy.stats.norm.logpdf(1.0, prediction.samples).sum(axes)

@@ -245,7 +245,9 @@ class ExpectationTest(TestCase):
             seed=0,
             return_samples=True,
             verbose=0,
-            method=keras_bayesdrop.Sampling(masks="independent"),
+            method=keras_bayesdrop.Sampling(
+                masks="independent", draws="independent"
+            ),
             head=keras_bayesdrop.Regression(noise_precision=4.0),
         )
         want = keras_bayesdrop.metrics.negative_log_likelihood(y, prediction)
