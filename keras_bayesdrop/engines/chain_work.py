@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the compiled op runs a chain, told by the function that it asks itself.
+"""The way in which the compiled op runs a chain, and its multiply-adds.
+
+The op asks the same function.
 
 `plan_call` is pure: sizes, rates and the number of threads decide, and no
 number of the network. `add_up` sums the calls of a prediction.
@@ -24,7 +26,7 @@ from keras_bayesdrop.predictive import ChainWork
 
 
 class ChainPlan(NamedTuple):
-    """How one call of a chain is run.
+    """The way in which one call of a chain is run.
 
     Attributes:
         strategy: `"cut"`, `"masked"` or `"columns"`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which channels the samples of a block keep, as lists of numbers.
+"""The channels that the samples of a block keep, as lists of numbers.
 
 The list of a sample has its kept channels in order, then some that are dropped,
 up to a multiple of 16. What those hold has the factor 0 behind the noise.

@@ -57,7 +57,7 @@ def choose_engine(
             return fused, "dense chain"
     if cuts and not (problem and prefer == "fused"):
         cutting = Fused(None, (), problem=why_not, noise_op=noise_op)
-        if any(isinstance(step, CutStep) for step in cutting.steps(plan)):
+        if _cuts(cutting, plan):
             return cutting, "cut convolutions"
         why_not = _with_reason_not_to_cut(why_not, plan, cutting)
     if noise_op is not None and any(
@@ -83,9 +83,12 @@ def choose_portable_engine(plan: Plan, prefer: str, shared: bool) -> Engine:
     if prefer == "reference" or not shared or plan.one_at_a_time or _has_gpu():
         return Reference()
     cutting = Fused(None, (), problem="no compiled ops")
-    if any(isinstance(step, CutStep) for step in cutting.steps(plan)):
-        return cutting
-    return Reference()
+    return cutting if _cuts(cutting, plan) else Reference()
+
+
+def _cuts(engine: Fused, plan: Plan) -> bool:
+    """Returns whether an engine leaves channels out of any part of a plan."""
+    return any(isinstance(step, CutStep) for step in engine.steps(plan))
 
 
 def _has_common_noise(plan: Plan) -> bool:

@@ -162,13 +162,17 @@ struct Strata {
   alignas(16) uint8_t of[16];
 };
 
-inline Strata strata_of(uint32_t sample) {
-  Strata strata{};
-  for (uint32_t factor = 1; factor < 16; ++factor) {
-    strata.of[factor - 1] = uint8_t(field_product(factor, sample));
+struct AllStrata {
+  Strata samples[kSamplesPerBlock];
+  constexpr AllStrata() : samples{} {
+    for (uint32_t sample = 0; sample < uint32_t(kSamplesPerBlock); ++sample) {
+      for (uint32_t factor = 1; factor < 16; ++factor) {
+        samples[sample].of[factor - 1] = uint8_t(field_product(factor, sample));
+      }
+    }
   }
-  return strata;
-}
+};
+constexpr AllStrata kStrata;
 
 // Puts words into the strata of one sample of a block. `orders` holds 16 bits of each; both are
 // read, and words written, up to a multiple of 16.
@@ -222,7 +226,7 @@ inline void balance_words(const Stream& orders, int64_t first, int64_t units, ui
   constexpr int64_t kPiece = 256;  // units
   alignas(64) uint32_t halves[kPiece];
   static_assert(kPiece >= (kPiece + kHalvesPerCounter) / 2 + 64, "room for what is written beyond");
-  const Strata strata = strata_of(sample);
+  const Strata& strata = kStrata.samples[sample];
   const int64_t skipped = first % kHalvesPerCounter;
   Stream stream = orders;
   stream.low += uint64_t(first / kHalvesPerCounter);

@@ -18,7 +18,7 @@ constexpr int kStratumShift = 28;
 constexpr uint32_t kBelowStratum = (1u << kStratumShift) - 1;
 
 // The product in GF(16), modulo x^4 + x + 1.
-KBD_HOST_DEVICE uint32_t field_product(uint32_t a, uint32_t b) {
+KBD_HOST_DEVICE constexpr uint32_t field_product(uint32_t a, uint32_t b) {
   const uint32_t product = (a & (0u - (b & 1))) ^ ((a << 1) & (0u - ((b >> 1) & 1))) ^
                            ((a << 2) & (0u - ((b >> 2) & 1))) ^ ((a << 3) & (0u - ((b >> 3) & 1)));
   const uint32_t high = product >> 4;  // times x^4, which is x + 1
